@@ -1,0 +1,1 @@
+//! The custom resources of group `sriovnetwork.openshift.io/v1`: one file a kind. No I/O.

@@ -1,0 +1,1 @@
+//! Certificates: authority, issuing, bundles, checked serving pairs, rotation.

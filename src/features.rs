@@ -1,0 +1,1 @@
+//! Feature gates of `spec.featureGates`.

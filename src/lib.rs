@@ -1,0 +1,43 @@
+//! The SR-IOV network operator: reconciler, admission server and certificates in one process.
+//!
+//! # The two flows
+//!
+//! ```text
+//! review:  accept -> TLS -> limits -> decode review -> handler -> view of the stores
+//!          server           admission                             stores
+//!                                       -> policy | inject -> decision -> encode review
+//!                                                             admission
+//! config:  watch -> controller (only while the Lease is held) -> finalizer
+//!                   operator
+//!          -> steps: desired objects -> apply / delete -> Ready condition, Events
+//!                    render             apply
+//! ```
+//!
+//! # The layers
+//!
+//! A module uses those above it in this list, never one below.
+//!
+//! | layer | modules | owns |
+//! | --- | --- | --- |
+//! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
+//! | pure logic | [`settings`], [`features`], [`policy`], [`inject`], [`render`] | what is legal, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
+//! | I/O | [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
+//! | services | [`operator`], [`admission`], [`server`] | the reconciler, the routes, the TLS listener |
+//! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
+
+pub mod admission;
+pub mod api;
+pub mod apply;
+pub mod certs;
+pub mod commands;
+pub mod features;
+pub mod inject;
+pub mod operator;
+pub mod platform;
+pub mod policy;
+pub mod render;
+pub mod server;
+pub mod settings;
+pub mod stores;
+pub mod supervisor;
+pub mod telemetry;

@@ -1,0 +1,2 @@
+//! Entry of the `sriov-operator` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What the cluster is: Kubernetes, OpenShift, Hypershift, and its TLS profile.

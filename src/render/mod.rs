@@ -1,0 +1,1 @@
+//! Templates to objects: one typed input a component. No I/O.

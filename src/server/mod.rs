@@ -1,0 +1,1 @@
+//! The TLS listener, certificate resolver, health and metrics endpoints.

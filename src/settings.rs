@@ -1,0 +1,1 @@
+//! What flags and environment say, typed. Read once, at start.

@@ -1,0 +1,1 @@
+//! What admission reads: watches, cut down when decoded, with their indexes.

@@ -1,0 +1,1 @@
+//! Logs: format, level, and changing the level at run time.
