@@ -64,9 +64,9 @@ pub struct LabelSelector {
 pub struct LabelSelectorRequirement {
     /// The label's key.
     pub key: String,
-    /// In, `NotIn`, Exists or `DoesNotExist`.
+    /// In, NotIn, Exists or DoesNotExist.
     pub operator: String,
-    /// Values for In and `NotIn`.
+    /// Values for In and NotIn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub values: Option<Vec<String>>,
