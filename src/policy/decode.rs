@@ -32,13 +32,13 @@ impl Object {
     pub(super) fn read(json: Option<&str>) -> Result<Self, Fault> {
         let json =
             json.ok_or_else(|| Fault::required("metadata", "the review carries no object"))?;
-        let raw: Raw<'_> = serde_json::from_str(json).map_err(|error| {
-            Fault::invalid(
-                "metadata",
-                None::<()>,
-                format!("not an object of this kind: {error}"),
-            )
-        })?;
+        // A list would decode too: as the fields in their order.
+        let unreadable = |reason: String| Fault::invalid("metadata", None::<()>, reason);
+        if !json.trim_start().starts_with('{') {
+            return Err(unreadable("the review carries no JSON object".into()));
+        }
+        let raw: Raw<'_> =
+            serde_json::from_str(json).map_err(|error| unreadable(error.to_string()))?;
         let spec = raw
             .spec
             .map(|spec| serde_json::from_str(spec.get()))

@@ -14,6 +14,7 @@ mod decode;
 mod defaults;
 pub mod fault;
 pub mod labels;
+pub mod net_filter;
 mod network;
 pub mod nic;
 pub mod nic_ids;

@@ -14,6 +14,8 @@ use std::{
 
 use serde::Deserialize;
 
+#[cfg(test)]
+pub(crate) use self::nodes::work;
 pub use self::nodes::{Node, Nodes, Selection};
 use super::{
     SetAside,

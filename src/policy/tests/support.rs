@@ -60,14 +60,15 @@ pub(in crate::policy) struct Asked {
 
 impl Asked {
     pub(in crate::policy) fn create(kind: Kind, name: &str, spec: Value) -> Self {
+        let mut object = json!({
+            "apiVersion": "sriovnetwork.openshift.io/v1",
+            "kind": kind.as_str(),
+            "metadata": {"name": name, "namespace": NAMESPACE},
+        });
+        object["spec"] = spec;
         Self {
             kind,
-            object: json!({
-                "apiVersion": "sriovnetwork.openshift.io/v1",
-                "kind": kind.as_str(),
-                "metadata": {"name": name, "namespace": NAMESPACE},
-                "spec": spec,
-            }),
+            object,
             old: None,
             operation: Operation::Create,
         }
@@ -129,6 +130,13 @@ pub(in crate::policy) fn assert_allowed(verdict: &Verdict, warnings: &[&str]) {
             "no warning has {warning:?}: {told:#?}"
         );
     }
+}
+
+/// Fails when there is a warning.
+#[track_caller]
+pub(in crate::policy) fn assert_no_warnings(verdict: &Verdict) {
+    let told = verdict.warnings();
+    assert!(told.is_empty(), "{told:#?}");
 }
 
 /// Fails unless the object is refused and the message has every one of `parts`.
