@@ -78,16 +78,14 @@ impl Operator {
     }
 
     /// Sets an environment variable for the next start.
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.environment.retain(|(known, _)| known != name);
         self.environment.push((name.to_owned(), value.to_owned()));
-        self
     }
 
     /// Adds an argument for the next start.
-    pub(crate) fn arg(mut self, argument: &str) -> Self {
+    pub(crate) fn argument(&mut self, argument: &str) {
         self.arguments.push(argument.to_owned());
-        self
     }
 
     /// How Services see it.

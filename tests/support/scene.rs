@@ -1,13 +1,18 @@
 //! What most tests start from: a cluster with the product installed and nodes seeded, one replica, and the proxy in
 //! front of it. When it is dropped it prints the replica's log, which the test runner shows for a failed test only.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use super::audit::Call;
 use super::cluster::Cluster;
-use super::kinds::{CONFIG, MUTATING, VALIDATING};
+use super::kinds::{
+    ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG, CONFIG_MAP, DAEMON_SET, Kind, MUTATING,
+    NETWORK_POLICY, ROLE, ROLE_BINDING, SECRET, SERVICE, VALIDATING, text,
+};
 use super::operator::Operator;
 use super::proxy::ServiceProxy;
 use super::user::User;
@@ -16,10 +21,29 @@ use super::{manifests, world};
 
 /// How long a reconcile may take on a busy machine before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// The injector's webhook configuration.
-pub(crate) const INJECTOR: &str = "network-resources-injector-config";
+/// The injector's webhook configuration, as [`Scene::webhooks`] lists it.
+pub(crate) const INJECTOR_WEBHOOK: &[&str] =
+    &["MutatingWebhookConfiguration network-resources-injector-config"];
 /// The operator webhook's two configurations.
-pub(crate) const OPERATOR_WEBHOOK: &str = "sriov-operator-webhook-config";
+pub(crate) const OPERATOR_WEBHOOKS: &[&str] = &[
+    "MutatingWebhookConfiguration sriov-operator-webhook-config",
+    "ValidatingWebhookConfiguration sriov-operator-webhook-config",
+];
+/// Kinds of which the product makes objects.
+const MADE: [Kind; 12] = [
+    SERVICE,
+    SECRET,
+    CONFIG_MAP,
+    ACCOUNT,
+    DAEMON_SET,
+    NETWORK_POLICY,
+    ROLE,
+    ROLE_BINDING,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    MUTATING,
+    VALIDATING,
+];
 
 /// A cluster and one replica.
 pub(crate) struct Scene {
@@ -109,7 +133,7 @@ impl Scene {
         let mut names = Vec::new();
         for kind in [MUTATING, VALIDATING] {
             for object in self.admin().list(kind).await? {
-                let name = super::kinds::text(&object, "/metadata/name").to_owned();
+                let name = text(&object, "/metadata/name").to_owned();
                 names.push(format!("{} {name}", kind.kind));
             }
         }
@@ -118,7 +142,9 @@ impl Scene {
     }
 
     /// Waits until exactly these are registered.
-    pub(crate) async fn has_webhooks(&self, expected: &[String]) -> Result<()> {
+    pub(crate) async fn has_webhooks(&self, expected: &[&str]) -> Result<()> {
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
         eventually(PATIENCE, "the webhook configurations", async || {
             let actual = self.webhooks().await?;
             ensure!(actual == expected, "registered are {actual:?}");
@@ -126,15 +152,53 @@ impl Scene {
         })
         .await
     }
+
+    /// Every object of the kinds that the product makes, with its resource version.
+    pub(crate) async fn objects(&self) -> Result<BTreeMap<String, String>> {
+        let mut objects = BTreeMap::new();
+        for kind in MADE {
+            for object in self.admin().list(kind).await? {
+                let name = format!("{} {}", kind.kind, text(&object, "/metadata/name"));
+                objects.insert(name, text(&object, "/metadata/resourceVersion").to_owned());
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Waits until the configuration is gone and the product has left nothing that was not there `before`.
+    pub(crate) async fn is_as_before(&self, before: &BTreeMap<String, String>) -> Result<()> {
+        eventually(PATIENCE, "everything to be gone", async || {
+            let config = self.admin().get(CONFIG, "default").await?;
+            ensure!(config.is_none(), "the configuration is there: {config:?}");
+            let mut left = self.objects().await?;
+            left.retain(|name, _| !before.contains_key(name));
+            ensure!(left.is_empty(), "left are {:?}", left.keys());
+            Ok(())
+        })
+        .await
+    }
+
+    /// What the operator wrote so far, Leases aside.
+    pub(crate) fn writes(&self) -> Result<Vec<Call>> {
+        let mut calls = self.cluster.calls()?;
+        calls.retain(Call::is_write);
+        Ok(calls)
+    }
+
+    /// Fails when a role lacks what the operator asked for.
+    pub(crate) fn was_allowed_everything(&self) -> Result<()> {
+        let mut calls = self.cluster.calls()?;
+        calls.retain(Call::is_forbidden);
+        ensure!(calls.is_empty(), "the roles do not allow {calls:?}");
+        Ok(())
+    }
 }
 
 impl Drop for Scene {
     fn drop(&mut self) {
         println!("the end of the operator's log:\n{}", self.operator.log(60));
-        if let Ok(calls) = self.cluster.calls() {
-            for call in calls.iter().filter(|call| call.is_forbidden()) {
-                println!("forbidden: {} {}", call.verb, call.uri);
-            }
+        if let Err(error) = self.was_allowed_everything() {
+            println!("{error}");
         }
     }
 }
