@@ -34,7 +34,10 @@ async fn without_a_configuration_the_operator_is_ready_and_waits() -> Result<()>
     let scene = Scene::running().await?;
     let before = scene.objects().await?;
     throughout(Duration::from_secs(2), "doing nothing", async || {
-        ensure!(scene.objects().await? == before, "it made or changed something");
+        ensure!(
+            scene.objects().await? == before,
+            "it made or changed something"
+        );
         Ok(())
     })
     .await?;
@@ -51,14 +54,28 @@ async fn a_configuration_registers_both_webhooks_and_becomes_ready() -> Result<(
     let config = scene.admin().must_get(CONFIG, "default").await?;
     ensure!(config["metadata"]["finalizers"] == json!([FINALIZER]));
     for (kind, name, path) in [
-        (MUTATING, "sriov-operator-webhook-config", "/mutating-custom-resource"),
-        (VALIDATING, "sriov-operator-webhook-config", "/validating-custom-resource"),
+        (
+            MUTATING,
+            "sriov-operator-webhook-config",
+            "/mutating-custom-resource",
+        ),
+        (
+            VALIDATING,
+            "sriov-operator-webhook-config",
+            "/validating-custom-resource",
+        ),
         (MUTATING, "network-resources-injector-config", "/mutate"),
     ] {
         let registered = scene.admin().must_get(kind, name).await?;
         let called = &registered["webhooks"][0]["clientConfig"];
-        ensure!(!text(called, "/caBundle").is_empty(), "{name} has no caBundle");
-        ensure!(called["service"]["path"] == path, "{name} is called at {called}");
+        ensure!(
+            !text(called, "/caBundle").is_empty(),
+            "{name} has no caBundle"
+        );
+        ensure!(
+            called["service"]["path"] == path,
+            "{name} is called at {called}"
+        );
     }
     scene.was_allowed_everything()
 }
@@ -94,25 +111,41 @@ async fn a_policy_that_cannot_work_is_refused_with_every_fault_at_its_field() ->
     let answer = scene.admin().ask_create(&impossible).await?;
 
     ensure!(answer.refuser() == Some(Refuser::Webhook), "{answer:?}");
-    ensure!(answer.code == 422 && answer.body["reason"] == "Invalid", "{answer:?}");
+    ensure!(
+        answer.code == 422 && answer.body["reason"] == "Invalid",
+        "{answer:?}"
+    );
     let details = &answer.body["details"];
-    ensure!(details["kind"] == POLICY.kind && details["name"] == "nics", "{details}");
+    ensure!(
+        details["kind"] == POLICY.kind && details["name"] == "nics",
+        "{details}"
+    );
     for field in ["spec.numVfs", "spec.resourceName"] {
         let named = answer.causes().iter().any(|cause| cause.starts_with(field));
         ensure!(named, "no cause is about {field}: {:?}", answer.causes());
         ensure!(answer.message().contains(field), "{}", answer.message());
     }
-    ensure!(answer.message().contains("worker-0"), "{}", answer.message());
+    ensure!(
+        answer.message().contains("worker-0"),
+        "{}",
+        answer.message()
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn a_pod_gets_the_resources_of_its_networks() -> Result<()> {
     let scene = Scene::registered().await?;
-    let pod = scene.admin().create(&world::pod("app", "fast,fast")).await?;
+    let pod = scene
+        .admin()
+        .create(&world::pod("app", "fast,fast"))
+        .await?;
     let resources = &pod["spec"]["containers"][0]["resources"];
     for list in ["limits", "requests"] {
-        ensure!(resources[list]["openshift.io/fast_nics"] == "2", "it has {resources}");
+        ensure!(
+            resources[list]["openshift.io/fast_nics"] == "2",
+            "it has {resources}"
+        );
     }
     Ok(())
 }
@@ -129,23 +162,44 @@ async fn a_pod_of_an_unknown_network_is_refused_by_name() -> Result<()> {
 #[tokio::test]
 async fn the_injector_goes_and_comes_with_its_switch() -> Result<()> {
     let mut scene = Scene::registered().await?;
-    scene.reconfigure(&json!({ "enableInjector": false })).await?;
+    scene
+        .reconfigure(&json!({ "enableInjector": false }))
+        .await?;
     scene.is_ready().await?;
     scene.has_webhooks(OPERATOR_WEBHOOKS).await?;
     let service = "network-resources-injector-service";
     eventually(PATIENCE, "its Service to be gone", async || {
-        ensure!(scene.admin().get(SERVICE, service).await?.is_none(), "it is there");
+        ensure!(
+            scene.admin().get(SERVICE, service).await?.is_none(),
+            "it is there"
+        );
         Ok(())
     })
     .await?;
-    let pod = scene.admin().ask_create(&world::pod("app", "fast")).await?.object()?;
-    ensure!(pod["spec"]["containers"][0]["resources"] == json!({}), "injected: {pod}");
+    let pod = scene
+        .admin()
+        .ask_create(&world::pod("app", "fast"))
+        .await?
+        .object()?;
+    ensure!(
+        pod["spec"]["containers"][0]["resources"] == json!({}),
+        "injected: {pod}"
+    );
 
-    scene.reconfigure(&json!({ "enableInjector": true })).await?;
+    scene
+        .reconfigure(&json!({ "enableInjector": true }))
+        .await?;
     scene.is_ready().await?;
     scene.has_webhooks(&BOTH.concat()).await?;
-    let pod = scene.admin().ask_create(&world::pod("app", "fast")).await?.object()?;
-    ensure!(pod["spec"]["containers"][0]["resources"] != json!({}), "not injected: {pod}");
+    let pod = scene
+        .admin()
+        .ask_create(&world::pod("app", "fast"))
+        .await?
+        .object()?;
+    ensure!(
+        pod["spec"]["containers"][0]["resources"] != json!({}),
+        "not injected: {pod}"
+    );
     scene.was_allowed_everything()
 }
 
@@ -160,9 +214,11 @@ async fn what_is_deleted_by_hand_comes_back_at_once() -> Result<()> {
         (DAEMON_SET, "sriov-device-plugin"),
     ] {
         scene.admin().delete(kind, name).await?;
-        eventually(AT_ONCE, &format!("{} {name} to be back", kind.kind), async || {
-            scene.admin().must_get(kind, name).await
-        })
+        eventually(
+            AT_ONCE,
+            &format!("{} {name} to be back", kind.kind),
+            async || scene.admin().must_get(kind, name).await,
+        )
         .await?;
     }
     Ok(())
@@ -208,7 +264,9 @@ async fn a_configuration_that_comes_changes_and_goes_within_a_second_ends_right(
         let pause = Duration::from_millis(pause);
         scene.configure(&both_webhooks()).await?;
         tokio::time::sleep(pause).await;
-        scene.reconfigure(&json!({ "enableInjector": false })).await?;
+        scene
+            .reconfigure(&json!({ "enableInjector": false }))
+            .await?;
         tokio::time::sleep(pause).await;
         scene.admin().delete(CONFIG, "default").await?;
         scene.is_as_before(&before).await?;
@@ -289,7 +347,10 @@ async fn webhooks_work_again_as_soon_as_the_operator_runs_again() -> Result<()> 
     let mut scene = Scene::registered().await?;
     scene.operator.stop().await?;
     let answer = scene.admin().ask_create(&policy("nics")).await?;
-    ensure!(answer.refuser() == Some(Refuser::Failure), "nobody judged it: {answer:?}");
+    ensure!(
+        answer.refuser() == Some(Refuser::Failure),
+        "nobody judged it: {answer:?}"
+    );
     scene.operator.start()?;
     scene.operator.ready().await?;
     eventually(AT_ONCE, "the policy to be judged", async || {
@@ -337,9 +398,18 @@ async fn dedicated_serving_renders_the_workloads_of_both_webhooks() -> Result<()
         })
         .await?;
         let container = &daemon_set["spec"]["template"]["spec"]["containers"][0];
-        ensure!(container["image"] == "example.com/sriov-operator:test", "{container}");
-        let service = scene.admin().must_get(SERVICE, &format!("{name}-service")).await?;
-        ensure!(service["spec"]["selector"] == json!({ "app": name }), "{service}");
+        ensure!(
+            container["image"] == "example.com/sriov-operator:test",
+            "{container}"
+        );
+        let service = scene
+            .admin()
+            .must_get(SERVICE, &format!("{name}-service"))
+            .await?;
+        ensure!(
+            service["spec"]["selector"] == json!({ "app": name }),
+            "{service}"
+        );
     }
     scene.was_allowed_everything()
 }
@@ -364,7 +434,15 @@ async fn an_ordinary_pod_is_left_as_it_is() -> Result<()> {
     let mut pod = world::pod("app", "fast");
     pod["metadata"]["annotations"] = json!({ "team": "net" });
     let stored = scene.admin().create(&pod).await?;
-    ensure!(stored["spec"]["containers"][0]["resources"] == json!({}), "{stored}");
+    ensure!(
+        stored["spec"]["containers"][0]["resources"] == json!({}),
+        "{stored}"
+    );
     ensure!(stored["spec"].get("volumes").is_none(), "{stored}");
-    scene.admin().must_get(POD, "default/app").await.map(drop).context("it is stored")
+    scene
+        .admin()
+        .must_get(POD, "default/app")
+        .await
+        .map(drop)
+        .context("it is stored")
 }

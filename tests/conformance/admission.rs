@@ -84,7 +84,9 @@ fn fault(object: &Value, expect: &Value, answer: &Answer) -> Option<String> {
         } else {
             format!("it was answered {}: {}", answer.code, answer.message())
         };
-        let why = expect["why"].as_str().map_or_else(String::new, |why| format!(" ({why})"));
+        let why = expect["why"]
+            .as_str()
+            .map_or_else(String::new, |why| format!(" ({why})"));
         return Some(match wanted {
             None => format!("should be allowed, but {said}{why}"),
             Some(refuser) => format!("should be refused by {refuser:?}, but {said}{why}"),

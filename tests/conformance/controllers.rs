@@ -87,11 +87,19 @@ async fn policy_set(admin: &User, set: &Value) -> Result<()> {
     for (node, label) in set["labels"].as_object().into_iter().flatten() {
         let actual = admin.must_get(NODE, node).await?;
         let actual = actual["metadata"]["labels"].get(PLUGIN_LABEL);
-        same(actual.unwrap_or(&Value::Null), label, &format!("label of {node}"))?;
+        same(
+            actual.unwrap_or(&Value::Null),
+            label,
+            &format!("label of {node}"),
+        )?;
     }
     for (node, state) in set["states"].as_object().into_iter().flatten() {
         let actual = admin.must_get(NODE_STATE, node).await?;
-        same(&subset(&actual, state), state, &format!("node state {node}"))?;
+        same(
+            &subset(&actual, state),
+            state,
+            &format!("node state {node}"),
+        )?;
     }
     if let Some(plugin) = set.get("device_plugin") {
         let stored = admin.must_get(CONFIG_MAP, "device-plugin-config").await?;
@@ -133,9 +141,16 @@ fn unordered(plugin: &Value) -> Value {
 }
 
 fn same(actual: &Value, expected: &Value, what: &str) -> Result<()> {
-    let (actual, expected) = (compare::without_empty(actual), compare::without_empty(expected));
+    let (actual, expected) = (
+        compare::without_empty(actual),
+        compare::without_empty(expected),
+    );
     let difference = compare::difference(&actual, &expected);
-    ensure!(difference.is_none(), "{what}: {}", difference.unwrap_or_default());
+    ensure!(
+        difference.is_none(),
+        "{what}: {}",
+        difference.unwrap_or_default()
+    );
     Ok(())
 }
 

@@ -7,24 +7,17 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use super::NAMESPACE;
 use super::kinds::{self, text};
 use super::user::User;
 use super::wait::eventually;
-use super::{NAMESPACE, SERVICE_ACCOUNT};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Namespace, CRDs, ServiceAccount and roles.
+/// Namespace, CRDs, and what the operator runs as.
 pub(crate) async fn install(admin: &User) -> Result<()> {
     namespace(admin, NAMESPACE).await?;
     install_crds(admin).await?;
-    admin
-        .ensure(&json!({
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": { "name": SERVICE_ACCOUNT, "namespace": NAMESPACE },
-        }))
-        .await?;
     for object in read_yaml(&root().join("deploy/rbac.yaml"))? {
         admin.apply(&object).await?;
     }
@@ -44,7 +37,10 @@ pub(crate) async fn install_crds(admin: &User) -> Result<()> {
         .with_context(|| format!("failed to read {}", directory.display()))?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
     files.sort();
     let mut crds = Vec::new();
     for file in &files {
@@ -65,9 +61,10 @@ pub(crate) async fn established(admin: &User, name: &str) -> Result<()> {
     eventually(PATIENCE, &format!("CRD {name} to be served"), async || {
         let crd = admin.must_get(kinds::CRD, name).await?;
         let conditions = crd["status"]["conditions"].as_array().cloned();
-        let served = conditions.unwrap_or_default().iter().any(|condition| {
-            condition["type"] == "Established" && condition["status"] == "True"
-        });
+        let served = conditions
+            .unwrap_or_default()
+            .iter()
+            .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
         ensure!(served, "it is not established");
         Ok(())
     })

@@ -23,14 +23,29 @@ const HEALTH_PORT: u16 = 18_081;
 const METRICS_PORT: u16 = 18_080;
 /// Images that rendered objects name; nothing pulls them here.
 const IMAGES: [(&str, &str); 8] = [
-    ("SRIOV_NETWORK_CONFIG_DAEMON_IMAGE", "example.com/sriov-network-config-daemon:test"),
+    (
+        "SRIOV_NETWORK_CONFIG_DAEMON_IMAGE",
+        "example.com/sriov-network-config-daemon:test",
+    ),
     ("SRIOV_CNI_IMAGE", "example.com/sriov-cni:test"),
-    ("SRIOV_INFINIBAND_CNI_IMAGE", "example.com/ib-sriov-cni:test"),
+    (
+        "SRIOV_INFINIBAND_CNI_IMAGE",
+        "example.com/ib-sriov-cni:test",
+    ),
     ("OVS_CNI_IMAGE", "example.com/ovs-cni:test"),
     ("RDMA_CNI_IMAGE", "example.com/rdma-cni:test"),
-    ("SRIOV_DEVICE_PLUGIN_IMAGE", "example.com/sriov-device-plugin:test"),
-    ("NETWORK_RESOURCES_INJECTOR_IMAGE", "example.com/sriov-operator:test"),
-    ("SRIOV_NETWORK_WEBHOOK_IMAGE", "example.com/sriov-operator:test"),
+    (
+        "SRIOV_DEVICE_PLUGIN_IMAGE",
+        "example.com/sriov-device-plugin:test",
+    ),
+    (
+        "NETWORK_RESOURCES_INJECTOR_IMAGE",
+        "example.com/sriov-operator:test",
+    ),
+    (
+        "SRIOV_NETWORK_WEBHOOK_IMAGE",
+        "example.com/sriov-operator:test",
+    ),
 ];
 
 /// A replica, running or not.
@@ -90,7 +105,10 @@ impl Operator {
 
     /// How Services see it.
     pub(crate) fn pod(&self) -> Pod {
-        let label = ("app.kubernetes.io/name".to_owned(), "sriov-operator".to_owned());
+        let label = (
+            "app.kubernetes.io/name".to_owned(),
+            "sriov-operator".to_owned(),
+        );
         Pod {
             ip: self.address,
             labels: [label].into(),
@@ -121,13 +139,20 @@ impl Operator {
     /// Waits until its readiness probe says yes, failing at once when the process ends.
     pub(crate) async fn ready(&mut self) -> Result<()> {
         let probe = self.health();
-        let process = self.process.as_mut().context("the operator is not started")?;
-        eventually(Duration::from_secs(30), "the operator to be ready", async || {
-            if process.check_running().is_err() {
-                return Ok(());
-            }
-            probe.ready().await
-        })
+        let process = self
+            .process
+            .as_mut()
+            .context("the operator is not started")?;
+        eventually(
+            Duration::from_secs(30),
+            "the operator to be ready",
+            async || {
+                if process.check_running().is_err() {
+                    return Ok(());
+                }
+                probe.ready().await
+            },
+        )
         .await?;
         process.check_running()
     }
@@ -148,7 +173,10 @@ impl Operator {
 
     /// Waits until it has ended by itself.
     pub(crate) async fn ended(&mut self, within: Duration) -> Result<ExitStatus> {
-        let process = self.process.as_mut().context("the operator is not started")?;
+        let process = self
+            .process
+            .as_mut()
+            .context("the operator is not started")?;
         process.ended(within).await
     }
 

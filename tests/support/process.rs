@@ -80,11 +80,7 @@ impl Process {
             .args(["-c", r#"kill -s "$0" "$1""#, signal])
             .arg(self.child.id().to_string())
             .status()?;
-        anyhow::ensure!(
-            status.success(),
-            "failed to send {signal} to {}",
-            self.name
-        );
+        anyhow::ensure!(status.success(), "failed to send {signal} to {}", self.name);
         Ok(())
     }
 

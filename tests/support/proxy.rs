@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::Result;
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -72,7 +71,8 @@ impl ServiceProxy {
 async fn run(client: Client, pods: Arc<Mutex<Vec<Pod>>>) {
     let mut forwarders = HashMap::new();
     let services = Api::<Service>::namespaced(client, NAMESPACE);
-    let mut events = std::pin::pin!(watcher(services, watcher::Config::default()).default_backoff());
+    let mut events =
+        std::pin::pin!(watcher(services, watcher::Config::default()).default_backoff());
     let mut probe = tokio::time::interval(PROBE_PERIOD);
     loop {
         tokio::select! {
@@ -200,5 +200,6 @@ async fn relay(mut client: TcpStream, backend: SocketAddr) {
 }
 
 fn lock(pods: &Mutex<Vec<Pod>>) -> std::sync::MutexGuard<'_, Vec<Pod>> {
-    pods.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pods.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -109,7 +109,10 @@ impl Scene {
     /// Changes the configuration.
     pub(crate) async fn reconfigure(&self, spec: &Value) -> Result<()> {
         let patch = json!({ "spec": spec });
-        self.admin().merge(CONFIG, "default", &patch).await.map(drop)
+        self.admin()
+            .merge(CONFIG, "default", &patch)
+            .await
+            .map(drop)
     }
 
     /// Waits until the Ready condition is True for the configuration as it is now.

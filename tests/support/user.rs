@@ -110,7 +110,10 @@ impl User {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Answer> {
-        let bytes = body.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+        let bytes = body
+            .map(serde_json::to_vec)
+            .transpose()?
+            .unwrap_or_default();
         let request = Request::builder()
             .method(&method)
             .uri(path)
@@ -196,10 +199,7 @@ impl User {
     /// What replacing the stored object by this one would be answered; nothing is stored.
     pub(crate) async fn ask_update(&self, object: &Value) -> Result<Answer> {
         let path = path_of(object)?;
-        let stored = self
-            .call(Method::GET, &path, JSON, None)
-            .await?
-            .object()?;
+        let stored = self.call(Method::GET, &path, JSON, None).await?.object()?;
         let mut object = object.clone();
         object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
         self.call(
@@ -265,7 +265,9 @@ impl User {
     }
 
     async fn post(&self, object: &Value, query: &str) -> Result<Answer> {
-        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+        let namespace = object
+            .pointer("/metadata/namespace")
+            .and_then(Value::as_str);
         let path = format!("{}{query}", Kind::of(object)?.collection(namespace));
         self.call(Method::POST, &path, JSON, Some(object)).await
     }
@@ -291,7 +293,9 @@ fn path(kind: Kind, name: &str) -> String {
 }
 
 fn path_of(object: &Value) -> Result<String> {
-    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+    let namespace = object
+        .pointer("/metadata/namespace")
+        .and_then(Value::as_str);
     let collection = Kind::of(object)?.collection(namespace);
     Ok(format!("{collection}/{}", text(object, "/metadata/name")))
 }

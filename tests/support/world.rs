@@ -4,10 +4,10 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::NAMESPACE;
 use super::kinds::{CONFIG, CRD, Kind, NODE_STATE, text};
 use super::manifests;
 use super::user::User;
-use super::NAMESPACE;
 
 /// Creates all of it.
 pub(crate) async fn load(admin: &User, objects: &[Value]) -> Result<()> {
@@ -16,7 +16,10 @@ pub(crate) async fn load(admin: &User, objects: &[Value]) -> Result<()> {
         .partition(|object| Kind::of(object).is_ok_and(|kind| kind == CONFIG));
     for object in first.into_iter().chain(last) {
         let name = text(object, "/metadata/name");
-        let created = admin.create(object).await.context("failed to load the world")?;
+        let created = admin
+            .create(object)
+            .await
+            .context("failed to load the world")?;
         match Kind::of(&created)? {
             CRD => manifests::established(admin, name).await?,
             NODE_STATE => {
