@@ -12,12 +12,14 @@ async fn the_shipped_definitions_are_served_and_keep_explicit_false_and_zero() -
     let cluster = Cluster::boot().await?;
     let admin = cluster.admin();
     manifests::install(admin).await?;
-    world::seed(admin).await?;
+    world::load(admin, &world::seeds()?).await?;
     let spec = json!({ "enableInjector": false, "logLevel": 0 });
     admin.create(&world::config(&spec)).await?;
     let stored = admin.must_get(CONFIG, "default").await?;
     ensure!(stored["spec"]["enableInjector"] == false);
     ensure!(stored["spec"]["logLevel"] == 0);
+    let version = admin.version().await?;
+    ensure!(version.starts_with("v1."), "it is Kubernetes {version}");
     Ok(())
 }
 

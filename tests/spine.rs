@@ -1,17 +1,19 @@
 //! The main job, told from outside: one configuration object, and what comes and goes with it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::support::kinds::{CONFIG, DAEMON_SET, MUTATING, POD, POLICY, SERVICE, VALIDATING, text};
-use crate::support::scene::{
-    INJECTOR_WEBHOOK, OPERATOR_WEBHOOKS, PATIENCE, Scene, both_webhooks, ready_condition,
+use crate::support::cluster::Cluster;
+use crate::support::kinds::{
+    CONFIG, DAEMON_SET, MUTATING, NAMESPACES, POD, POLICY, SERVICE, VALIDATING, text,
 };
+use crate::support::scene::{INJECTOR_WEBHOOK, OPERATOR_WEBHOOKS, PATIENCE, Scene, both_webhooks};
 use crate::support::user::Refuser;
 use crate::support::wait::{eventually, throughout};
-use crate::support::world;
+use crate::support::{NAMESPACE, world};
 
 const FINALIZER: &str = "operatorconfig.finalizers.sriovnetwork.openshift.io";
 /// How long a repair may take.
@@ -86,7 +88,7 @@ async fn the_daemon_sets_of_the_nodes_are_rolled_out() -> Result<()> {
     for name in ["sriov-network-config-daemon", "sriov-device-plugin"] {
         let daemon_set = scene.admin().must_get(DAEMON_SET, name).await?;
         let owner = &daemon_set["metadata"]["ownerReferences"][0];
-        ensure!(owner["kind"] == CONFIG.kind, "{name} is owned by {owner}");
+        ensure!(owner["kind"] == CONFIG.name, "{name} is owned by {owner}");
         ensure!(owner["controller"] == true, "{name} is owned by {owner}");
     }
     scene.was_allowed_everything()
@@ -117,7 +119,7 @@ async fn a_policy_that_cannot_work_is_refused_with_every_fault_at_its_field() ->
     );
     let details = &answer.body["details"];
     ensure!(
-        details["kind"] == POLICY.kind && details["name"] == "nics",
+        details["kind"] == POLICY.name && details["name"] == "nics",
         "{details}"
     );
     for field in ["spec.numVfs", "spec.resourceName"] {
@@ -216,7 +218,7 @@ async fn what_is_deleted_by_hand_comes_back_at_once() -> Result<()> {
         scene.admin().delete(kind, name).await?;
         eventually(
             AT_ONCE,
-            &format!("{} {name} to be back", kind.kind),
+            &format!("{} {name} to be back", kind.name),
             async || scene.admin().must_get(kind, name).await,
         )
         .await?;
@@ -378,12 +380,90 @@ async fn a_reconcile_with_nothing_to_do_writes_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn the_log_level_follows_the_configuration_while_running() -> Result<()> {
-    let mut scene = Scene::registered().await?;
+    let mut scene = Scene::installed().await?;
+    scene.operator.argument("--log-format=json");
+    scene.operator.start()?;
+    scene.configure(&both_webhooks()).await?;
+    scene.is_ready().await?;
+    let levels = levels(&scene)?;
+    ensure!(
+        levels.contains("DEBUG") || levels.contains("TRACE"),
+        "at level 2 it says {levels:?}"
+    );
+
     scene.reconfigure(&json!({ "logLevel": 0 })).await?;
     scene.is_ready().await?;
-    let config = scene.admin().must_get(CONFIG, "default").await?;
-    ensure!(ready_condition(&config)?["status"] == "True");
-    scene.operator.ready().await
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = scene.operator.log(usize::MAX).lines().count();
+    scene
+        .reconfigure(&json!({ "enableInjector": false }))
+        .await?;
+    scene.is_ready().await?;
+    let log = scene.operator.log(usize::MAX);
+    let loud = log
+        .lines()
+        .skip(before)
+        .find(|line| line.contains("DEBUG") || line.contains("TRACE"));
+    ensure!(loud.is_none(), "at level 0 it says {loud:?}");
+    Ok(())
+}
+
+/// The levels of all lines so far, each of which has to be JSON.
+fn levels(scene: &Scene) -> Result<BTreeSet<String>> {
+    let log = scene.operator.log(usize::MAX);
+    log.lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+            Ok(text(&line, "/level").to_owned())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_second_replica_serves_and_takes_over_when_the_first_is_stopped() -> Result<()> {
+    let mut scene = Scene::registered().await?;
+    let mut second = scene.replica(2).await?;
+    second.start()?;
+    second.ready().await?;
+    scene.operator.stop().await?;
+    scene.admin().ask_create(&policy("nics")).await?.object()?;
+    scene
+        .admin()
+        .delete(MUTATING, "network-resources-injector-config")
+        .await?;
+    eventually(PATIENCE, "the configuration to be back", async || {
+        scene
+            .admin()
+            .must_get(MUTATING, "network-resources-injector-config")
+            .await
+    })
+    .await
+    .map(drop)
+    .with_context(|| second.log(40))
+}
+
+#[tokio::test]
+async fn deleting_the_whole_namespace_leaves_nothing_behind() -> Result<()> {
+    let mut scene = Scene::on(Cluster::boot().await?.with_controller_manager()?).await?;
+    scene.operator.start()?;
+    scene.configure(&both_webhooks()).await?;
+    scene.is_ready().await?;
+    scene.admin().delete(NAMESPACES, NAMESPACE).await?;
+    eventually(
+        Duration::from_secs(60),
+        "the namespace to be gone",
+        async || {
+            let namespace = scene.admin().get(NAMESPACES, NAMESPACE).await?;
+            ensure!(
+                namespace.is_none(),
+                "its status is {:?}",
+                namespace.map(|it| it["status"].clone())
+            );
+            Ok(())
+        },
+    )
+    .await?;
+    scene.has_webhooks(&[]).await
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ fn fault(object: &Value, expect: &Value, answer: &Answer) -> Option<String> {
             Some(refuser) => format!("should be refused by {refuser:?}, but {said}{why}"),
         });
     }
-    if wanted == Some(Refuser::Webhook) && object["kind"] != POD.kind && !names_a_field(answer) {
+    if wanted == Some(Refuser::Webhook) && object["kind"] != POD.name && !names_a_field(answer) {
         return Some(format!("the refusal names no field: {}", answer.message()));
     }
     if expect["warns"] == true && answer.warnings.is_empty() {

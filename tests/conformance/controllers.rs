@@ -12,7 +12,7 @@ use crate::support::kinds::{CONFIG_MAP, NAD, NODE, NODE_STATE, POLICY, text};
 use crate::support::scene::{Scene, both_webhooks};
 use crate::support::user::User;
 use crate::support::wait::eventually;
-use crate::support::{manifests, world};
+use crate::support::world;
 
 const EXPECTED: Duration = Duration::from_secs(20);
 /// What no controller makes is not there after a moment either.
@@ -156,7 +156,7 @@ fn same(actual: &Value, expected: &Value, what: &str) -> Result<()> {
 
 /// The recorded world has no definition of its own for attachment definitions; the seed does.
 async fn install_nads(admin: &User) -> Result<()> {
-    let seed = manifests::read_yaml(&manifests::root().join("tests/data/seed.yaml"))?;
+    let seed = world::seeds()?;
     let wanted = |object: &Value| {
         object["kind"] == "CustomResourceDefinition"
             || object["metadata"]["name"] == "supported-nic-ids"

@@ -1,7 +1,7 @@
 //! Boots etcd and kube-apiserver (and kube-controller-manager on request) on loopback, ends them when dropped, and
 //! hands out credentials.
 //!
-//! The API server dials a webhook's Service at its ClusterIP when there is no proxy, and the Services' addresses are
+//! The API server dials a webhook's Service at its `ClusterIP` when there is no proxy, and the Services' addresses are
 //! this machine's own: so webhooks are called as registered, through `clientConfig.service` and `caBundle`.
 
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use anyhow::{Context, Result};
 use http::Method;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::assets;
 use super::audit::{self, Call};
 use super::loopback::Loopback;
-use super::operator::{ApiServer, Operator};
+use super::operator::Operator;
 use super::pki::Pki;
 use super::process::{Launch, Process};
 use super::user::User;
@@ -30,10 +30,8 @@ static AT_ONCE: Semaphore = Semaphore::const_new(2);
 
 /// A running control plane.
 pub(crate) struct Cluster {
-    // The order is that of ending: clients of a server before the server, files last.
-    _controller_manager: Option<Process>,
-    _api_server: Process,
-    _etcd: Process,
+    /// Ended in this order: clients of a server before the server, files last.
+    processes: Vec<Process>,
     addresses: Loopback,
     pki: Pki,
     admin: User,
@@ -44,8 +42,6 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// etcd and kube-apiserver.
     pub(crate) async fn boot() -> Result<Self> {
-        // A second call finds it installed.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let turn = AT_ONCE.acquire().await?;
         let directory = tempfile::Builder::new()
             .prefix("sriov-operator-")
@@ -69,9 +65,7 @@ impl Cluster {
         etcd.check_running()?;
         api_server.check_running()?;
         Ok(Self {
-            _controller_manager: None,
-            _api_server: api_server,
-            _etcd: etcd,
+            processes: vec![api_server, etcd],
             addresses,
             pki,
             admin,
@@ -93,13 +87,14 @@ impl Cluster {
             "--kube-api-qps=200".to_owned(),
             "--kube-api-burst=400".to_owned(),
         ];
-        self._controller_manager = Some(Process::start(Launch {
+        let process = Process::start(Launch {
             name: "kube-controller-manager",
             program: &assets::binary("kube-controller-manager")?,
             arguments,
             environment: Vec::new(),
             log: self.directory.path().join("kube-controller-manager.log"),
-        })?);
+        })?;
+        self.processes.insert(0, process);
         Ok(self)
     }
 
@@ -115,13 +110,15 @@ impl Cluster {
 
     /// A replica of the product for this cluster, not started; numbers begin at 1.
     pub(crate) async fn operator(&self, number: u8) -> Result<Operator> {
-        let url = format!("https://{}", self.addresses.api_server());
-        let server = ApiServer {
-            url: &url,
-            ca: Some(&base64(&self.pki.ca)),
-        };
+        let kubeconfig = std::fs::read_to_string(self.admin_kubeconfig())?;
         let address = self.addresses.replica(number);
-        Operator::new(&self.admin, &server, self.directory.path(), address).await
+        Operator::new(&self.admin, &kubeconfig, self.directory.path(), address).await
+    }
+
+    /// Where the API server is, and the addresses of Services.
+    pub(crate) fn describe(&self) -> String {
+        let (server, services) = (self.addresses.api_server(), self.addresses.services());
+        format!("https://{server}, Services in {services}")
     }
 
     /// What the API server was asked by the ServiceAccounts of the operator's namespace.
@@ -132,6 +129,8 @@ impl Cluster {
 
 /// A client from a kubeconfig's text.
 pub(crate) async fn client(kubeconfig: &str) -> Result<Client> {
+    // A second call finds it installed.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let parsed = Kubeconfig::from_yaml(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
@@ -212,29 +211,18 @@ fn start_api_server(addresses: &Loopback, pki: &Pki, directory: &Path) -> Result
 }
 
 fn admin_kubeconfig(addresses: &Loopback, pki: &Pki) -> String {
-    let user = json!({
-        "client-certificate-data": base64(&pki.admin_certificate),
-        "client-key-data": base64(&pki.admin_key),
-    });
-    kubeconfig(
-        &format!("https://{}", addresses.api_server()),
-        Some(&base64(&pki.ca)),
-        &user,
-    )
-}
-
-/// A kubeconfig of one cluster and one user; `ca` is base64 of PEM.
-pub(crate) fn kubeconfig(server: &str, ca: Option<&str>, user: &Value) -> String {
-    let mut cluster = json!({ "server": server });
-    if let Some(ca) = ca {
-        cluster["certificate-authority-data"] = ca.into();
-    }
     json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{ "name": "test", "cluster": cluster }],
-        "users": [{ "name": "user", "user": user }],
-        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
+        "clusters": [{ "name": "test", "cluster": {
+            "server": format!("https://{}", addresses.api_server()),
+            "certificate-authority-data": base64(&pki.ca),
+        } }],
+        "users": [{ "name": "admin", "user": {
+            "client-certificate-data": base64(&pki.admin_certificate),
+            "client-key-data": base64(&pki.admin_key),
+        } }],
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "admin" } }],
         "current-context": "test",
     })
     .to_string()

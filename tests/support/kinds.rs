@@ -12,7 +12,7 @@ pub(crate) struct Kind {
     /// `apiVersion` in manifests.
     pub(crate) api_version: &'static str,
     /// `kind` in manifests.
-    pub(crate) kind: &'static str,
+    pub(crate) name: &'static str,
     plural: &'static str,
     namespaced: bool,
 }
@@ -22,7 +22,7 @@ macro_rules! kinds {
         $(
             pub(crate) const $name: Kind = Kind {
                 api_version: $api_version,
-                kind: $kind,
+                name: $kind,
                 plural: $plural,
                 namespaced: $namespaced,
             };
@@ -42,6 +42,7 @@ kinds! {
     EVENT = "v1" "Event" "events" true;
     DAEMON_SET = "apps/v1" "DaemonSet" "daemonsets" true;
     DEPLOYMENT = "apps/v1" "Deployment" "deployments" true;
+    ENDPOINT_SLICE = "discovery.k8s.io/v1" "EndpointSlice" "endpointslices" true;
     LEASE = "coordination.k8s.io/v1" "Lease" "leases" true;
     NETWORK_POLICY = "networking.k8s.io/v1" "NetworkPolicy" "networkpolicies" true;
     ROLE = "rbac.authorization.k8s.io/v1" "Role" "roles" true;
@@ -66,7 +67,7 @@ impl Kind {
     pub(crate) fn of(object: &Value) -> Result<Self> {
         let (api_version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
         ALL.iter()
-            .find(|known| known.api_version == api_version && known.kind == kind)
+            .find(|known| known.api_version == api_version && known.name == kind)
             .copied()
             .with_context(|| format!("{api_version} {kind} is not in the table of kinds"))
     }

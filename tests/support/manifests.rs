@@ -8,52 +8,53 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::NAMESPACE;
-use super::kinds::{self, text};
+use super::kinds::{self, Kind, text};
 use super::user::User;
 use super::wait::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Namespace, CRDs, and what the operator runs as.
+/// All that an administrator applies: the namespace, the definitions, and what the operator runs as.
+pub(crate) fn shipped() -> Result<Vec<Value>> {
+    let directory = root().join("deploy/crds");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)
+        .with_context(|| format!("failed to read {}", directory.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    files.sort();
+    files.push(root().join("deploy/rbac.yaml"));
+    let mut objects = vec![namespace_object(NAMESPACE)];
+    for file in &files {
+        objects.extend(read_yaml(file)?);
+    }
+    Ok(objects)
+}
+
+/// Applies all of it, and waits until the definitions are served.
 pub(crate) async fn install(admin: &User) -> Result<()> {
-    namespace(admin, NAMESPACE).await?;
-    install_crds(admin).await?;
-    for object in read_yaml(&root().join("deploy/rbac.yaml"))? {
-        admin.apply(&object).await?;
+    apply(admin, &shipped()?).await
+}
+
+/// Applies objects in their order, and waits until the definitions among them are served.
+pub(crate) async fn apply(admin: &User, objects: &[Value]) -> Result<()> {
+    for object in objects {
+        admin.apply(object).await?;
+    }
+    for object in objects {
+        if Kind::of(object)? == kinds::CRD {
+            established(admin, text(object, "/metadata/name")).await?;
+        }
     }
     Ok(())
 }
 
 /// A namespace, unless it is there.
 pub(crate) async fn namespace(admin: &User, name: &str) -> Result<()> {
-    let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-    admin.ensure(&object).await
+    admin.ensure(&namespace_object(name)).await
 }
 
-/// The shipped CRDs, and waits until they are served.
-pub(crate) async fn install_crds(admin: &User) -> Result<()> {
-    let directory = root().join("deploy/crds");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)
-        .with_context(|| format!("failed to read {}", directory.display()))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<_>>()?;
-    files.retain(|file| {
-        file.extension()
-            .is_some_and(|extension| extension == "yaml")
-    });
-    files.sort();
-    let mut crds = Vec::new();
-    for file in &files {
-        crds.extend(read_yaml(file)?);
-    }
-    ensure!(!crds.is_empty(), "{} holds no CRD", directory.display());
-    for crd in &crds {
-        admin.apply(crd).await?;
-    }
-    for crd in &crds {
-        established(admin, text(crd, "/metadata/name")).await?;
-    }
-    Ok(())
+fn namespace_object(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }
 
 /// Waits until a CRD is served.

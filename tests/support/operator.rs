@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use http::Method;
+use kube::config::Kubeconfig;
 use serde_json::json;
 
-use super::cluster::kubeconfig;
 use super::probe::Probe;
 use super::process::{Launch, Process, tail};
 use super::proxy::Pod;
@@ -18,7 +18,8 @@ use super::user::User;
 use super::wait::eventually;
 use super::{NAMESPACE, SERVICE_ACCOUNT};
 
-const WEBHOOK_PORT: u16 = 19_443;
+/// Where a replica serves admission.
+pub(crate) const WEBHOOK_PORT: u16 = 19_443;
 const HEALTH_PORT: u16 = 18_081;
 const METRICS_PORT: u16 = 18_080;
 /// Images that rendered objects name; nothing pulls them here.
@@ -52,6 +53,7 @@ const IMAGES: [(&str, &str); 8] = [
 pub(crate) struct Operator {
     name: String,
     address: Ipv4Addr,
+    webhook_host: Ipv4Addr,
     kubeconfig: PathBuf,
     log: PathBuf,
     environment: Vec<(String, String)>,
@@ -60,16 +62,18 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// A replica that is not started yet. Its files go to `directory`, which must outlive it.
+    /// A replica that is not started yet, for the cluster of the administrator's kubeconfig. Its files go to
+    /// `directory`, which must outlive it.
     pub(crate) async fn new(
         admin: &User,
-        server: &ApiServer<'_>,
+        admin_kubeconfig: &str,
         directory: &Path,
         address: Ipv4Addr,
     ) -> Result<Self> {
         let name = format!("operator-{}", address.octets()[3]);
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
-        std::fs::write(&kubeconfig, server.kubeconfig(&token(admin).await?))?;
+        let own = with_token(admin_kubeconfig, &token(admin).await?)?;
+        std::fs::write(&kubeconfig, own)?;
         let mut environment: Vec<(String, String)> = IMAGES
             .iter()
             .map(|(name, image)| ((*name).to_owned(), (*image).to_owned()))
@@ -85,6 +89,12 @@ impl Operator {
             log: directory.join(format!("{name}.log")),
             name,
             address,
+            // A replica at the general loopback address stands for one that is called from elsewhere.
+            webhook_host: if address == Ipv4Addr::LOCALHOST {
+                Ipv4Addr::UNSPECIFIED
+            } else {
+                address
+            },
             kubeconfig,
             environment,
             arguments: Vec::new(),
@@ -121,7 +131,10 @@ impl Operator {
         let mut arguments = vec![
             "run".to_owned(),
             format!("--kubeconfig={}", self.kubeconfig.display()),
-            format!("--webhook-bind-address={}:{WEBHOOK_PORT}", self.address),
+            format!(
+                "--webhook-bind-address={}:{WEBHOOK_PORT}",
+                self.webhook_host
+            ),
             format!("--health-probe-bind-address={}:{HEALTH_PORT}", self.address),
             format!("--metrics-bind-address={}:{METRICS_PORT}", self.address),
         ];
@@ -191,18 +204,15 @@ impl Operator {
     }
 }
 
-/// What a kubeconfig needs to know of a cluster.
-pub(crate) struct ApiServer<'a> {
-    /// Its URL.
-    pub(crate) url: &'a str,
-    /// Base64 of the PEM of its CA, if it has one of its own.
-    pub(crate) ca: Option<&'a str>,
-}
-
-impl ApiServer<'_> {
-    fn kubeconfig(&self, token: &str) -> String {
-        kubeconfig(self.url, self.ca, &json!({ "token": token }))
-    }
+/// The same cluster, with nothing but this token.
+fn with_token(kubeconfig: &str, token: &str) -> Result<String> {
+    let mut config = serde_json::to_value(Kubeconfig::from_yaml(kubeconfig)?)?;
+    let contexts = config["contexts"].as_array().cloned().unwrap_or_default();
+    config["users"] = contexts
+        .iter()
+        .map(|context| json!({ "name": context["context"]["user"], "user": { "token": token } }))
+        .collect();
+    Ok(config.to_string())
 }
 
 async fn token(admin: &User) -> Result<String> {

@@ -1,4 +1,4 @@
-//! What kube-proxy and kubelet do: connections to the ClusterIP of a Service reach one of the replicas that its
+//! What kube-proxy and kubelet do: connections to the `ClusterIP` of a Service reach one of the replicas that its
 //! selector matches and that are ready, at its target port; with none, they are refused.
 
 use std::collections::{BTreeMap, HashMap};
@@ -121,6 +121,10 @@ fn update(forwarders: &mut HashMap<String, Forwarder>, service: &Service) {
 fn described(service: &Service) -> Option<(SocketAddr, u16, BTreeMap<String, String>)> {
     let spec = service.spec.as_ref()?;
     let address: Ipv4Addr = spec.cluster_ip.as_ref()?.parse().ok()?;
+    if !address.is_loopback() {
+        // A cluster with a proxy of its own.
+        return None;
+    }
     let port = spec.ports.as_ref()?.iter().find(|port| port.port == 443)?;
     let IntOrString::Int(target) = port.target_port.clone()? else {
         return None;

@@ -4,15 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::audit::Call;
 use super::cluster::Cluster;
-use super::kinds::{
-    ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG, CONFIG_MAP, DAEMON_SET, Kind, MUTATING,
-    NETWORK_POLICY, ROLE, ROLE_BINDING, SECRET, SERVICE, VALIDATING, text,
-};
+use super::kinds::{CONFIG, MUTATING, VALIDATING, text};
 use super::operator::Operator;
 use super::proxy::ServiceProxy;
 use super::user::User;
@@ -29,27 +26,11 @@ pub(crate) const OPERATOR_WEBHOOKS: &[&str] = &[
     "MutatingWebhookConfiguration sriov-operator-webhook-config",
     "ValidatingWebhookConfiguration sriov-operator-webhook-config",
 ];
-/// Kinds of which the product makes objects.
-const MADE: [Kind; 12] = [
-    SERVICE,
-    SECRET,
-    CONFIG_MAP,
-    ACCOUNT,
-    DAEMON_SET,
-    NETWORK_POLICY,
-    ROLE,
-    ROLE_BINDING,
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    MUTATING,
-    VALIDATING,
-];
-
 /// A cluster and one replica.
 pub(crate) struct Scene {
     // The order is that of ending.
     pub(crate) operator: Operator,
-    pub(crate) proxy: ServiceProxy,
+    proxy: ServiceProxy,
     pub(crate) cluster: Cluster,
 }
 
@@ -62,7 +43,7 @@ impl Scene {
     /// The same on a given cluster.
     pub(crate) async fn on(cluster: Cluster) -> Result<Self> {
         let scene = Self::bare(cluster).await?;
-        world::seed(scene.admin()).await?;
+        world::load(scene.admin(), &world::seeds()?).await?;
         Ok(scene)
     }
 
@@ -101,6 +82,13 @@ impl Scene {
         self.cluster.admin()
     }
 
+    /// Another replica behind the Services, not started; the first has number 1.
+    pub(crate) async fn replica(&self, number: u8) -> Result<Operator> {
+        let operator = self.cluster.operator(number).await?;
+        self.proxy.add(operator.pod());
+        Ok(operator)
+    }
+
     /// Creates the configuration.
     pub(crate) async fn configure(&self, spec: &Value) -> Result<()> {
         self.admin().create(&world::config(spec)).await.map(drop)
@@ -120,7 +108,7 @@ impl Scene {
         let admin = self.cluster.admin();
         eventually(PATIENCE, "the configuration to be Ready", async || {
             let config = admin.must_get(CONFIG, "default").await?;
-            let ready = ready_condition(&config)?;
+            let ready = world::condition(&config, "Ready")?;
             ensure!(ready["status"] == "True", "the condition is {ready}");
             ensure!(
                 ready["observedGeneration"] == config["metadata"]["generation"],
@@ -137,7 +125,7 @@ impl Scene {
         for kind in [MUTATING, VALIDATING] {
             for object in self.admin().list(kind).await? {
                 let name = text(&object, "/metadata/name").to_owned();
-                names.push(format!("{} {name}", kind.kind));
+                names.push(format!("{} {name}", kind.name));
             }
         }
         names.sort();
@@ -158,14 +146,7 @@ impl Scene {
 
     /// Every object of the kinds that the product makes, with its resource version.
     pub(crate) async fn objects(&self) -> Result<BTreeMap<String, String>> {
-        let mut objects = BTreeMap::new();
-        for kind in MADE {
-            for object in self.admin().list(kind).await? {
-                let name = format!("{} {}", kind.kind, text(&object, "/metadata/name"));
-                objects.insert(name, text(&object, "/metadata/resourceVersion").to_owned());
-            }
-        }
-        Ok(objects)
+        world::inventory(self.admin()).await
     }
 
     /// Waits until the configuration is gone and the product has left nothing that was not there `before`.
@@ -199,6 +180,7 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
+        println!("{}", self.cluster.describe());
         println!("the end of the operator's log:\n{}", self.operator.log(60));
         if let Err(error) = self.was_allowed_everything() {
             println!("{error}");
@@ -209,15 +191,4 @@ impl Drop for Scene {
 /// A configuration with both webhooks on.
 pub(crate) fn both_webhooks() -> Value {
     json!({ "enableInjector": true, "enableOperatorWebhook": true, "logLevel": 2 })
-}
-
-/// The Ready condition.
-pub(crate) fn ready_condition(config: &Value) -> Result<Value> {
-    config["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == "Ready")
-        .cloned()
-        .context("there is no Ready condition")
 }

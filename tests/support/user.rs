@@ -102,6 +102,12 @@ impl User {
         self.client.clone()
     }
 
+    /// The API server's version.
+    pub(crate) async fn version(&self) -> Result<String> {
+        let answer = self.call(Method::GET, "/version", JSON, None).await?;
+        Ok(text(&answer.object()?, "/gitVersion").to_owned())
+    }
+
     /// One request; only a call that got no answer is an error.
     pub(crate) async fn call(
         &self,
@@ -156,7 +162,7 @@ impl User {
     pub(crate) async fn must_get(&self, kind: Kind, name: &str) -> Result<Value> {
         self.get(kind, name)
             .await?
-            .ok_or_else(|| anyhow!("{} {name} is not there", kind.kind))
+            .ok_or_else(|| anyhow!("{} {name} is not there", kind.name))
     }
 
     /// All objects of a kind in the operator's namespace, or of the cluster.
@@ -239,7 +245,7 @@ impl User {
 
     /// Merges a patch into the stored object.
     pub(crate) async fn merge(&self, kind: Kind, name: &str, patch: &Value) -> Result<Value> {
-        self.merge_at(&path(kind, name), patch).await
+        self.merge_into(&path(kind, name), patch).await
     }
 
     /// Merges a patch into the stored object's status.
@@ -250,7 +256,7 @@ impl User {
         status: &Value,
     ) -> Result<Value> {
         let path = format!("{}/status", path(kind, name));
-        self.merge_at(&path, &json!({ "status": status })).await
+        self.merge_into(&path, &json!({ "status": status })).await
     }
 
     /// Deletes it; an absent one is fine.
@@ -272,16 +278,16 @@ impl User {
         self.call(Method::POST, &path, JSON, Some(object)).await
     }
 
-    async fn merge_at(&self, path: &str, patch: &Value) -> Result<Value> {
+    async fn merge_into(&self, location: &str, patch: &Value) -> Result<Value> {
         self.call(
             Method::PATCH,
-            path,
+            location,
             "application/merge-patch+json",
             Some(patch),
         )
         .await?
         .object()
-        .with_context(|| format!("failed to patch {path}"))
+        .with_context(|| format!("failed to patch {location}"))
     }
 }
 

@@ -1,13 +1,34 @@
 //! Loads a state of the cluster: namespaces and objects in their order, node states' status through its subresource,
 //! the operator's configuration last.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::NAMESPACE;
-use super::kinds::{CONFIG, CRD, Kind, NODE_STATE, text};
+use super::kinds::{
+    ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG, CONFIG_MAP, CRD, DAEMON_SET, Kind,
+    MUTATING, NETWORK_POLICY, NODE_STATE, ROLE, ROLE_BINDING, SECRET, SERVICE, VALIDATING, text,
+};
 use super::manifests;
 use super::user::User;
+
+/// Kinds of which the product makes objects.
+const MADE: [Kind; 12] = [
+    MUTATING,
+    VALIDATING,
+    SERVICE,
+    SECRET,
+    CONFIG_MAP,
+    ACCOUNT,
+    DAEMON_SET,
+    NETWORK_POLICY,
+    ROLE,
+    ROLE_BINDING,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+];
 
 /// Creates all of it.
 pub(crate) async fn load(admin: &User, objects: &[Value]) -> Result<()> {
@@ -34,9 +55,8 @@ pub(crate) async fn load(admin: &User, objects: &[Value]) -> Result<()> {
 }
 
 /// The nodes, node states, networks and supported NICs that demo and tests share.
-pub(crate) async fn seed(admin: &User) -> Result<()> {
-    let file = manifests::root().join("tests/data/seed.yaml");
-    load(admin, &manifests::read_yaml(&file)?).await
+pub(crate) fn seeds() -> Result<Vec<Value>> {
+    manifests::read_yaml(&manifests::root().join("tests/data/seed.yaml"))
 }
 
 /// The operator's configuration.
@@ -48,7 +68,7 @@ pub(crate) fn config(spec: &Value) -> Value {
 pub(crate) fn custom(kind: Kind, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": kind.api_version,
-        "kind": kind.kind,
+        "kind": kind.name,
         "metadata": { "name": name, "namespace": NAMESPACE },
         "spec": spec,
     })
@@ -66,4 +86,27 @@ pub(crate) fn pod(name: &str, networks: &str) -> Value {
         },
         "spec": { "containers": [{ "name": "app", "image": "example.com/app:1" }] },
     })
+}
+
+/// Every object of the kinds that the product makes, with its resource version.
+pub(crate) async fn inventory(admin: &User) -> Result<BTreeMap<String, String>> {
+    let mut objects = BTreeMap::new();
+    for kind in MADE {
+        for object in admin.list(kind).await? {
+            let name = format!("{} {}", kind.name, text(&object, "/metadata/name"));
+            objects.insert(name, text(&object, "/metadata/resourceVersion").to_owned());
+        }
+    }
+    Ok(objects)
+}
+
+/// A condition of an object's status.
+pub(crate) fn condition(object: &Value, kind: &str) -> Result<Value> {
+    object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind)
+        .cloned()
+        .with_context(|| format!("there is no condition {kind}"))
 }
