@@ -61,7 +61,9 @@ impl Transcript {
     pub(crate) fn failure(&self, error: &anyhow::Error) {
         println!("{} {} {error}", self.time(), self.paint(RED, "✗"));
         for cause in error.chain().skip(1) {
-            println!("             {cause}");
+            for line in cause.to_string().lines() {
+                println!("             {line}");
+            }
         }
     }
 
