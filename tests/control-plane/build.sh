@@ -32,10 +32,10 @@ given() { [[ -n ${KUBEBUILDER_ASSETS:-} && -x $KUBEBUILDER_ASSETS/$1 ]]; }
 
 build() {
   local name=$1 position=$2 part="$built/.$1.$$" started=$SECONDS status=0
-  say "building $name $version, $position (${cold[$name]} on a cold Go cache and 2 cores) ..."
+  say "building $name for Kubernetes $version, $position (${cold[$name]} on a cold Go cache and 2 cores) ..."
   (
     cd "$here"
-    CGO_ENABLED=0 GOWORK=off go build -mod=readonly -buildvcs=false -o "$part" -ldflags "-s -w \
+    exec env CGO_ENABLED=0 GOWORK=off go build -mod=readonly -buildvcs=false -o "$part" -ldflags "-s -w \
       -X k8s.io/component-base/version.gitVersion=$version \
       -X k8s.io/component-base/version.gitMajor=1 \
       -X k8s.io/component-base/version.gitMinor=$minor" "${package[$name]}"
@@ -88,20 +88,21 @@ fi
 
 assets=$built
 if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
-  # One directory of links, made anew and swapped in whole, so that the tests look in one place only.
-  assets=$root/control-plane-given-$(sha256sum <<<"$KUBEBUILDER_ASSETS $built" | cut -c1-12)
-  staging=$(mktemp -d "$root/.given.XXXXXX" 2>/dev/null || { mkdir -p "$root" && mktemp -d "$root/.given.XXXXXX"; })
+  # One directory of links, named after what it links to and swapped in whole, so that the tests look in one place.
+  targets=()
   for name in "${names[@]}"; do
     if given "$name"; then
-      ln -s "$(cd "$KUBEBUILDER_ASSETS" && pwd)/$name" "$staging/$name"
+      targets+=("$(cd "$KUBEBUILDER_ASSETS" && pwd)/$name")
     else
-      ln -s "$built/$name" "$staging/$name"
+      targets+=("$built/$name")
     fi
   done
-  if [[ -d $assets ]]; then
-    # Two callers with the same settings make the same links.
-    rm -rf "$staging"
-  else
+  assets=$root/control-plane-given-$(sha256sum <<<"${targets[*]}" | cut -c1-12)
+  if [[ ! -d $assets ]]; then
+    mkdir -p "$root"
+    staging=$(mktemp -d "$root/.given.XXXXXX")
+    ln -s "${targets[@]}" "$staging/"
+    # Another caller with the same settings may have been faster, with the same links.
     mv -T "$staging" "$assets" 2>/dev/null || rm -rf "$staging"
   fi
 fi
