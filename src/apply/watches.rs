@@ -1,6 +1,9 @@
 //! Metadata watches over what was applied: they find drift and deletions, and hand them to the reconciler.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::{Stream, StreamExt, stream::SelectAll};
 use kube::{
@@ -45,8 +48,7 @@ pub async fn watch(
     for scan in scans(named) {
         streams.push(events(&client, &applier.namespace(), scan));
     }
-    let mut listed: std::collections::BTreeMap<String, BTreeSet<ObjectRef>> =
-        std::collections::BTreeMap::new();
+    let mut listed: BTreeMap<String, BTreeSet<ObjectRef>> = BTreeMap::new();
     while let Some((scan, event)) = streams.next().await {
         let key = format!(
             "{}/{}",
@@ -139,10 +141,10 @@ fn value(meta: &Metadata) -> Value {
 }
 
 fn is_unknown_kind(error: &watcher::Error) -> bool {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status,
-        _ => return false,
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
+    else {
+        return false;
     };
     status.code == 404
 }
