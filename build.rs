@@ -1,1 +1,2 @@
+//! Nothing is generated yet.
 fn main() {}

@@ -1,1 +1,3 @@
 //! Certificates: authority, issuing, bundles, checked serving pairs, rotation.
+
+pub mod published;
