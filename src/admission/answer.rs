@@ -1,17 +1,10 @@
 //! Writes a [`Decision`] as an `AdmissionReview` v1. It must not decide anything; it only sees to it that what is written is
-//! what the API server accepts: the uid always, a patch only when something changes, warnings that it will not drop.
-
-use std::borrow::Cow;
+//! what the API server accepts: the uid always, a patch in base64 and only when something changes, and never a `null`.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
 
 use super::decision::{Decision, Denial, Details};
-
-/// Warnings beyond this many become a count: the API server drops all of a long list.
-const MOST_WARNINGS: usize = 10;
-/// Longest warning in characters: the API server cuts or drops longer ones.
-const LONGEST_WARNING: usize = 256;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -32,8 +25,8 @@ struct Response<'a> {
     patch: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    warnings: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -49,18 +42,14 @@ struct Status<'a> {
 pub(super) fn encode(uid: &str, decision: &Decision) -> Result<Vec<u8>, serde_json::Error> {
     let response = match decision {
         Decision::Allow { patch, warnings } => {
-            let patch = if patch.0.is_empty() {
-                None
-            } else {
-                Some(BASE64_STANDARD.encode(serde_json::to_vec(patch)?))
-            };
+            let patch = patch.as_ref().map(|patch| BASE64_STANDARD.encode(patch));
             Response {
                 uid,
                 allowed: true,
                 status: None,
                 patch_type: patch.is_some().then_some("JSONPatch"),
                 patch,
-                warnings: presentable(warnings),
+                warnings,
             }
         }
         Decision::Deny { denial, warnings } => Response {
@@ -69,7 +58,7 @@ pub(super) fn encode(uid: &str, decision: &Decision) -> Result<Vec<u8>, serde_js
             status: Some(status(denial)),
             patch: None,
             patch_type: None,
-            warnings: presentable(warnings),
+            warnings,
         },
     };
     serde_json::to_vec(&Review {
@@ -88,35 +77,8 @@ fn status(denial: &Denial) -> Status<'_> {
     }
 }
 
-/// Warnings as the API server passes them on: at most ten and a count of the rest, each one line of at most 256 characters.
-fn presentable(warnings: &[String]) -> Vec<Cow<'_, str>> {
-    let mut shown: Vec<_> = warnings
-        .iter()
-        .take(MOST_WARNINGS)
-        .map(|warning| one_line(warning))
-        .collect();
-    if let Some(rest @ 1..) = warnings.len().checked_sub(MOST_WARNINGS) {
-        shown.push(Cow::Owned(format!("and {rest} more warnings")));
-    }
-    shown
-}
-
-fn one_line(warning: &str) -> Cow<'_, str> {
-    if warning.len() <= LONGEST_WARNING && !warning.chars().any(char::is_control) {
-        return Cow::Borrowed(warning);
-    }
-    let clean = warning.replace(char::is_control, " ");
-    if clean.chars().count() <= LONGEST_WARNING {
-        return Cow::Owned(clean);
-    }
-    let cut = clean.chars().take(LONGEST_WARNING - 1);
-    Cow::Owned(cut.chain(['\u{2026}']).collect())
-}
-
 #[cfg(test)]
 mod tests {
-    use json_patch::Patch;
-    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -139,14 +101,13 @@ mod tests {
 
     #[test]
     fn a_patch_is_base64_of_a_json_patch() {
-        let operations = json!([{"op": "add", "path": "/spec/priority", "value": 99}]);
-        let patch: Patch = serde_json::from_value(operations.clone()).unwrap();
-        let answer = encoded(&Decision::allow_with(patch, Vec::new()));
+        let patch = br#"[{"op":"add","path":"/spec/priority","value":99}]"#.to_vec();
+        let answer = encoded(&Decision::allow_with(Some(patch.clone()), Vec::new()));
         assert_eq!(answer["response"]["patchType"], "JSONPatch");
         let bytes = BASE64_STANDARD
             .decode(answer["response"]["patch"].as_str().unwrap())
             .unwrap();
-        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), operations);
+        assert_eq!(bytes, patch);
     }
 
     #[test]
@@ -182,24 +143,5 @@ mod tests {
                 },
             })
         );
-    }
-
-    #[test]
-    fn ten_warnings_and_a_count() {
-        let warnings: Vec<_> = (0..13).map(|n| format!("warning {n}")).collect();
-        let shown = presentable(&warnings);
-        assert_eq!(shown.len(), 11);
-        assert_eq!(shown[10], "and 3 more warnings");
-        assert_eq!(presentable(&warnings[..10]).len(), 10);
-    }
-
-    proptest! {
-        #[test]
-        fn every_warning_is_one_short_line(warning in "(?s).{0,400}") {
-            let warnings = [warning];
-            let shown = presentable(&warnings);
-            prop_assert!(shown[0].chars().count() <= LONGEST_WARNING);
-            prop_assert!(!shown[0].chars().any(char::is_control));
-        }
     }
 }

@@ -3,17 +3,17 @@
 
 use std::borrow::Cow;
 
-use json_patch::Patch;
 use serde::Serialize;
 
 /// The verdict about one request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The object may be stored, after `patch` is applied to it.
     Allow {
-        /// What to change. Empty: nothing, and then the answer carries no patch at all.
-        patch: Patch,
-        /// What is legal but suspicious, one line each.
+        /// The text of a JSON patch that applies to the object and changes something.
+        patch: Option<Vec<u8>>,
+        /// What is legal but suspicious: at most ten and a count, each one line of at most 256 characters without control
+        /// characters, since the API server drops or cuts others.
         warnings: Vec<String>,
     },
     /// The object is refused.
@@ -28,11 +28,11 @@ pub enum Decision {
 impl Decision {
     /// Allowed, unchanged, nothing to say.
     pub fn allow() -> Self {
-        Self::allow_with(Patch(Vec::new()), Vec::new())
+        Self::allow_with(None, Vec::new())
     }
 
-    /// Allowed with changes and warnings, either of which may be empty.
-    pub fn allow_with(patch: Patch, warnings: Vec<String>) -> Self {
+    /// Allowed, with what there is of changes and warnings.
+    pub fn allow_with(patch: Option<Vec<u8>>, warnings: Vec<String>) -> Self {
         Self::Allow { patch, warnings }
     }
 

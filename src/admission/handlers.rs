@@ -10,18 +10,10 @@ use super::{
     review::Request,
     webhook::Webhook,
 };
+use crate::settings::FailurePolicy;
 
 /// A decision, or that none is possible at this moment.
 pub type Verdict = Result<Decision, Unavailable>;
-
-/// What a webhook configuration tells the API server to do when a call fails; here, what we do about a fault of our own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailurePolicy {
-    /// Refuse.
-    Fail,
-    /// Let through unchanged.
-    Ignore,
-}
 
 /// Defaults and validates the SR-IOV custom resources.
 pub trait CustomResources: Send + Sync {

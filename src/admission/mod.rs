@@ -24,7 +24,7 @@ mod uid;
 mod webhook;
 
 pub use decision::{Cause, Decision, Denial, Details, Unavailable};
-pub use handlers::{CustomResources, FailurePolicy, Handlers, Pods, Verdict};
+pub use handlers::{CustomResources, Handlers, Pods, Verdict};
 pub use review::{GroupVersionKind, GroupVersionResource, Operation, Request};
 pub use router::{Limits, router};
 pub use webhook::Webhook;

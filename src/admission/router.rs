@@ -16,7 +16,6 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_TYPE},
     request::Parts,
 };
-use json_patch::Patch;
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep_until},
@@ -29,12 +28,12 @@ use super::{
     body::{self, Budget, Read},
     deadline,
     decision::{Decision, Denial},
-    handlers::{FailurePolicy, Handler, Handlers},
+    handlers::{Handler, Handlers},
     refusal::{Refusal, shown},
     review::{self, Failure, Request},
     uid,
 };
-use crate::server::metrics::Metrics;
+use crate::{server::metrics::Metrics, settings::FailurePolicy};
 
 /// How much a process takes on.
 #[derive(Clone, Copy, Debug)]
@@ -216,7 +215,7 @@ impl Route {
                 "internal error of sriov-operator, whose log has it under request {uid}"
             ))),
             FailurePolicy::Ignore => Decision::allow_with(
-                Patch(Vec::new()),
+                None,
                 vec![format!(
                     "let through unchanged because of an internal error of sriov-operator, whose log has it under request {uid}"
                 )],
@@ -257,7 +256,7 @@ impl Route {
         let webhook = self.handler.webhook().path();
         let operation = request.operation.as_str();
         let outcome = match decision {
-            Decision::Allow { patch, .. } if patch.0.is_empty() => "allowed",
+            Decision::Allow { patch: None, .. } => "allowed",
             Decision::Allow { .. } => "patched",
             Decision::Deny { .. } => "denied",
         };

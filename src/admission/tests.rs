@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::*;
-use crate::server::metrics::Metrics;
+use crate::{server::metrics::Metrics, settings::FailurePolicy};
 
 const PATHS: [&str; 3] = [
     "/mutating-custom-resource",
@@ -33,10 +33,7 @@ impl Obedient {
     async fn obey(&self, request: &Request<'_>) -> Verdict {
         match &*request.name {
             "patch" => Ok(Decision::allow_with(
-                serde_json::from_value(
-                    json!([{"op": "add", "path": "/metadata/labels", "value": {}}]),
-                )
-                .unwrap(),
+                Some(br#"[{"op":"add","path":"/metadata/labels","value":{}}]"#.to_vec()),
                 vec!["odd".into()],
             )),
             "deny" => Ok(Decision::deny(Denial::forbidden("not now"))),

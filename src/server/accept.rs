@@ -4,7 +4,6 @@ use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
 use futures::FutureExt;
-use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
@@ -17,6 +16,7 @@ use super::{
     connection::{self, Ended, Patience, Stages},
     metrics::ServerMetrics,
     places::{Admitted, Place, Places},
+    tls,
 };
 
 /// Connections that one API server keeps idle for one webhook path with one CA bundle.
@@ -41,9 +41,7 @@ pub struct Options {
     pub request_timeout: Duration,
     /// How long a connection may idle between requests.
     pub idle_timeout: Duration,
-    /// How long a shutting down server goes on accepting, each answer closing its connection.
-    pub shutdown_delay: Duration,
-    /// How long requests under way may take after that.
+    /// How long requests under way may take after the listener has closed.
     pub drain_timeout: Duration,
     /// Cancelled when the drain has lasted too long: handlers then answer what they can, for a second.
     pub give_up: CancellationToken,
@@ -52,7 +50,8 @@ pub struct Options {
 impl Default for Options {
     /// The idle limit is above the 90 s after which the API server drops idle connections itself: a call that crosses our
     /// closing would be lost, since it repeats none. For the same reason the cap holds all connections that API servers
-    /// keep. A request takes no longer than the 30 s that a webhook's timeout can be.
+    /// keep. A request takes no longer than the 30 s that a webhook's timeout can be; while draining, the 10 s that it
+    /// is by default.
     fn default() -> Self {
         Self {
             max_connections: IDLE_PER_PATH * PATHS * BUNDLES * API_SERVERS,
@@ -60,9 +59,27 @@ impl Default for Options {
             header_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(35),
             idle_timeout: Duration::from_secs(150),
-            shutdown_delay: Duration::ZERO,
-            drain_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
             give_up: CancellationToken::new(),
+        }
+    }
+}
+
+/// When a server is to end.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    /// From here on, every answer closes its connection, so that callers go elsewhere; new ones are still served.
+    pub leaving: CancellationToken,
+    /// Here the listener closes. Implies the other.
+    pub stop: CancellationToken,
+}
+
+impl Shutdown {
+    /// Without a time of leave-taking: for listeners whose callers ask again anyway.
+    pub fn at_once(stop: CancellationToken) -> Self {
+        Self {
+            leaving: stop.clone(),
+            stop,
         }
     }
 }
@@ -74,26 +91,26 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Pause after a failed accept: the process is out of file descriptors or memory, and trying at once again would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves `router` on `listener`, over TLS when `tls` is there, until `shutdown` is cancelled; then lets what is under way
-/// end. From the cancellation on, every answer closes its connection; after `shutdown_delay` the listener closes, requests in
-/// flight are answered, and connections that idle are closed. Ends with an error only when the listener is unusable.
+/// Serves `router` on `listener`, over TLS when `tls` is there, until `shutdown`; then requests in flight are answered, and
+/// connections that idle are closed. That takes `drain_timeout` and a second at most. Ends with an error only when the
+/// listener is unusable from the beginning.
 pub async fn serve(
     listener: TcpListener,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<tls::Shared>,
     router: Router,
-    shutdown: CancellationToken,
+    shutdown: Shutdown,
     options: Options,
     metrics: Arc<ServerMetrics>,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     let tasks = TaskTracker::new();
     let stages = Stages {
-        closing: shutdown.clone(),
+        closing: shutdown.leaving,
         draining: CancellationToken::new(),
         over: CancellationToken::new(),
     };
     let server = Server {
-        tls: tls.map(TlsAcceptor::from),
+        tls,
         router,
         stages: stages.clone(),
         places: Places::new(options.max_connections),
@@ -102,12 +119,7 @@ pub async fn serve(
     };
     info!(%address, tls = server.tls.is_some(), "listening");
 
-    let delay = server.options.shutdown_delay;
-    let stop = async {
-        shutdown.cancelled().await;
-        sleep(delay).await;
-    };
-    let mut stop = std::pin::pin!(stop);
+    let mut stop = std::pin::pin!(shutdown.stop.cancelled());
     loop {
         tokio::select! {
             () = &mut stop => break,
@@ -127,6 +139,7 @@ pub async fn serve(
         server.start(stream, &tasks);
     }
     drop(listener);
+    stages.closing.cancel();
     info!(%address, connections = tasks.len(), "draining");
     stages.draining.cancel();
     tasks.close();
@@ -159,7 +172,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 #[derive(Clone)]
 struct Server {
-    tls: Option<TlsAcceptor>,
+    tls: Option<tls::Shared>,
     router: Router,
     stages: Stages,
     places: Places,
@@ -192,6 +205,7 @@ impl Server {
         let ended = match &self.tls {
             None => self.talk(stream, &place).await.as_str(),
             Some(tls) => {
+                let tls = TlsAcceptor::from(tls.load_full());
                 let handshake = timeout(self.options.handshake_timeout, tls.accept(stream));
                 let accepted = tokio::select! {
                     accepted = handshake => accepted,

@@ -15,18 +15,19 @@ use rustls::{
 };
 use x509_parser::{extensions::GeneralName, prelude::*};
 
-use super::tls::{self, ClientAuth};
+use super::tls;
+use crate::settings::ClientCa;
 
-/// The verifier for `auth`, whose CA file is read now.
+/// The verifier for `ca`, whose file is read now.
 pub(super) fn verifier(
-    auth: &ClientAuth,
+    ca: &ClientCa,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, tls::Error> {
     let failed = |reason: String| tls::Error::ClientCa {
-        path: auth.ca_file.clone(),
+        path: ca.file.clone(),
         reason,
     };
-    let pem = fs::read(&auth.ca_file).map_err(|error| failed(error.to_string()))?;
+    let pem = fs::read(&ca.file).map_err(|error| failed(error.to_string()))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| failed(error.to_string()))?;
@@ -40,12 +41,12 @@ pub(super) fn verifier(
     let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
         .map_err(|error| failed(error.to_string()))?;
-    if auth.allowed_names.is_empty() {
+    if ca.allowed_names.is_empty() {
         return Ok(inner);
     }
     Ok(Arc::new(Named {
         inner,
-        names: auth.allowed_names.clone(),
+        names: ca.allowed_names.clone(),
     }))
 }
 
@@ -73,11 +74,12 @@ impl Named {
                 .ok()
                 .flatten()
                 .is_some_and(|names| {
-                    names
-                        .value
-                        .general_names
-                        .iter()
-                        .any(|name| matches!(name, GeneralName::DNSName(dns) if allowed(dns)))
+                    names.value.general_names.iter().any(|name| match name {
+                        GeneralName::DNSName(name)
+                        | GeneralName::RFC822Name(name)
+                        | GeneralName::URI(name) => allowed(name),
+                        _ => false,
+                    })
                 })
     }
 }

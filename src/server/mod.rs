@@ -16,7 +16,7 @@ pub mod metrics;
 mod places;
 pub mod tls;
 
-pub use accept::{Options, serve};
+pub use accept::{Options, Shutdown, serve};
 pub use listener::bind;
 
 #[cfg(test)]

@@ -1,58 +1,36 @@
-//! The TLS side of the listener: versions, suites and groups as configured, HTTP/1.1 only. It must not know where
-//! certificates come from, nor how settings spell their lists beyond the names of suites and groups.
+//! The TLS side of the listener: settings turned into rustls' types, HTTP/1.1 only. It must not know where certificates come
+//! from, nor how settings are spelled: what cannot be served has been left out of [`TlsSettings`] before.
 
 use std::{path::PathBuf, sync::Arc};
 
+use arc_swap::ArcSwap;
 use rustls::{
     ServerConfig, SupportedCipherSuite, SupportedProtocolVersion,
-    crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs},
+    crypto::{
+        CryptoProvider, SupportedKxGroup,
+        aws_lc_rs::{self, cipher_suite as suite, kx_group as group},
+    },
     server::{NoServerSessionStorage, ResolvesServerCert},
     version,
 };
 
 use super::client_auth;
+use crate::settings::{
+    ClientCa,
+    tls::{ServedGroup, ServedSuite, TlsSettings},
+};
 
-/// Lowest TLS version that is spoken. There is none below 1.2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MinVersion {
-    /// TLS 1.2 and 1.3.
-    #[default]
-    Tls12,
-    /// TLS 1.3 only.
-    Tls13,
-}
-
-/// How TLS is spoken. Empty lists stand for rustls' defaults.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Lowest version.
-    pub min_version: MinVersion,
-    /// IANA names such as `TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256` or `TLS_AES_128_GCM_SHA256`, best first. As in Go, a
-    /// list without a TLS 1.3 suite leaves those of TLS 1.3 as they are.
-    pub cipher_suites: Vec<String>,
-    /// Names such as `X25519`, `secp256r1`, `X25519MLKEM768`, best first.
-    pub groups: Vec<String>,
-    /// Clients must present a certificate.
-    pub client_auth: Option<ClientAuth>,
-}
-
-/// Who may connect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientAuth {
-    /// Certificates, in PEM, one of which must have issued a client's.
-    pub ca_file: PathBuf,
-    /// Common names or DNS names, one of which a client's certificate must have. Empty: any will do.
-    pub allowed_names: Vec<String>,
-}
+/// The configuration of a listener. A new one that is stored here holds for the connections that come after.
+pub type Shared = Arc<ArcSwap<ServerConfig>>;
 
 /// Why there is no TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// rustls refuses the combination.
-    #[error("TLS options do not fit together: {0}")]
-    Options(#[from] rustls::Error),
+    #[error("TLS settings do not fit together: {0}")]
+    Settings(#[from] rustls::Error),
     /// The file with the CA of clients cannot be used.
-    #[error("client CA file {}: {reason}", path.display())]
+    #[error("--client-ca-file: {}: {reason}", path.display())]
     ClientCa {
         /// The file.
         path: PathBuf,
@@ -61,110 +39,77 @@ pub enum Error {
     },
 }
 
-/// A TLS configuration, and what of the options could not be honoured.
-#[derive(Debug)]
-pub struct Configured {
-    /// For the listener.
-    pub config: Arc<ServerConfig>,
-    /// Names of suites and groups that were dropped because rustls does not have them, one sentence each.
-    pub dropped: Vec<String>,
-}
-
-/// The listener's TLS configuration, with certificates from `resolver` at each handshake.
+/// The listener's TLS configuration, with certificates from `resolver` at each handshake. The file of `client_ca` is read
+/// now; without one, clients need no certificate.
 pub fn configure(
-    options: &Options,
+    settings: &TlsSettings,
+    client_ca: Option<&ClientCa>,
     resolver: Arc<dyn ResolvesServerCert>,
-) -> Result<Configured, Error> {
-    let mut dropped = Vec::new();
-    let provider = Arc::new(CryptoProvider {
-        cipher_suites: suites(&options.cipher_suites, &mut dropped),
-        kx_groups: groups(&options.groups, &mut dropped),
-        ..aws_lc_rs::default_provider()
-    });
+) -> Result<Arc<ServerConfig>, Error> {
+    let provider = Arc::new(provider(settings));
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(versions(options.min_version, &provider.cipher_suites))?;
-    let builder = match &options.client_auth {
+        .with_protocol_versions(versions(settings.tls12))?;
+    let builder = match client_ca {
         None => builder.with_no_client_auth(),
-        Some(auth) => builder.with_client_cert_verifier(client_auth::verifier(auth, provider)?),
+        Some(ca) => builder.with_client_cert_verifier(client_auth::verifier(ca, provider)?),
     };
     let mut config = builder.with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // The API server resumes no session: tickets would be work for nothing.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(Configured {
-        config: Arc::new(config),
-        dropped,
-    })
+    Ok(Arc::new(config))
 }
 
 /// Both versions.
 static FROM_TLS12: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+/// The newer one.
+static FROM_TLS13: [&SupportedProtocolVersion; 1] = [&version::TLS13];
 
-/// The versions that have a suite, from the lowest allowed.
-fn versions(
-    min: MinVersion,
-    suites: &[SupportedCipherSuite],
-) -> &'static [&'static SupportedProtocolVersion] {
-    let has_tls12 = suites.iter().any(|suite| suite.tls13().is_none());
-    if min == MinVersion::Tls12 && has_tls12 {
-        &FROM_TLS12
-    } else {
-        &FROM_TLS12[..1]
+fn versions(tls12: bool) -> &'static [&'static SupportedProtocolVersion] {
+    if tls12 { &FROM_TLS12 } else { &FROM_TLS13 }
+}
+
+fn provider(settings: &TlsSettings) -> CryptoProvider {
+    let mut provider = aws_lc_rs::default_provider();
+    if !settings.cipher_suites.is_empty() {
+        provider.cipher_suites = settings
+            .cipher_suites
+            .iter()
+            .copied()
+            .map(rustls_suite)
+            .collect();
+    }
+    if !settings.groups.is_empty() {
+        provider.kx_groups = settings.groups.iter().copied().map(rustls_group).collect();
+    }
+    provider
+}
+
+fn rustls_suite(served: ServedSuite) -> SupportedCipherSuite {
+    match served {
+        ServedSuite::Tls13Aes128GcmSha256 => suite::TLS13_AES_128_GCM_SHA256,
+        ServedSuite::Tls13Aes256GcmSha384 => suite::TLS13_AES_256_GCM_SHA384,
+        ServedSuite::Tls13Chacha20Poly1305Sha256 => suite::TLS13_CHACHA20_POLY1305_SHA256,
+        ServedSuite::EcdheEcdsaAes128GcmSha256 => suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        ServedSuite::EcdheEcdsaAes256GcmSha384 => suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        ServedSuite::EcdheEcdsaChacha20Poly1305Sha256 => {
+            suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+        }
+        ServedSuite::EcdheRsaAes128GcmSha256 => suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        ServedSuite::EcdheRsaAes256GcmSha384 => suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        ServedSuite::EcdheRsaChacha20Poly1305Sha256 => {
+            suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+        }
     }
 }
 
-fn suites(names: &[String], dropped: &mut Vec<String>) -> Vec<SupportedCipherSuite> {
-    let mut chosen: Vec<_> = names
-        .iter()
-        .filter_map(|name| {
-            // Go also knows the ChaCha20 suites by a shorter name.
-            let name = if name.ends_with("_CHACHA20_POLY1305") {
-                format!("{name}_SHA256")
-            } else {
-                name.clone()
-            };
-            let found = aws_lc_rs::ALL_CIPHER_SUITES
-                .iter()
-                .find(|suite| iana_name(suite) == name);
-            if found.is_none() {
-                dropped.push(format!(
-                    "cipher suite {name} is not supported and was dropped"
-                ));
-            }
-            found.copied()
-        })
-        .collect();
-    if chosen.is_empty() {
-        return aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec();
+fn rustls_group(served: ServedGroup) -> &'static dyn SupportedKxGroup {
+    match served {
+        ServedGroup::X25519 => group::X25519,
+        ServedGroup::Secp256r1 => group::SECP256R1,
+        ServedGroup::Secp384r1 => group::SECP384R1,
+        ServedGroup::X25519MlKem768 => group::X25519MLKEM768,
+        ServedGroup::Secp256r1MlKem768 => group::SECP256R1MLKEM768,
     }
-    if !chosen.iter().any(|suite| suite.tls13().is_some()) {
-        let tls13 = aws_lc_rs::DEFAULT_CIPHER_SUITES.iter();
-        chosen.extend(tls13.filter(|suite| suite.tls13().is_some()));
-    }
-    chosen
-}
-
-/// rustls marks the suites of TLS 1.3 where IANA does not.
-fn iana_name(suite: &SupportedCipherSuite) -> String {
-    format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
-}
-
-fn groups(names: &[String], dropped: &mut Vec<String>) -> Vec<&'static dyn SupportedKxGroup> {
-    let chosen: Vec<_> = names
-        .iter()
-        .filter_map(|name| {
-            let found = aws_lc_rs::ALL_KX_GROUPS
-                .iter()
-                .find(|group| format!("{:?}", group.name()).eq_ignore_ascii_case(name));
-            if found.is_none() {
-                dropped.push(format!("TLS group {name} is not supported and was dropped"));
-            }
-            found.copied()
-        })
-        .collect();
-    if chosen.is_empty() {
-        return aws_lc_rs::default_provider().kx_groups;
-    }
-    chosen
 }

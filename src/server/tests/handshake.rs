@@ -3,15 +3,18 @@
 use std::{path::PathBuf, sync::Arc};
 
 use rustls::{
-    ClientConfig, NamedGroup, ProtocolVersion, SupportedProtocolVersion,
+    CipherSuite, ClientConfig, NamedGroup, ProtocolVersion, SupportedProtocolVersion,
     crypto::{CryptoProvider, aws_lc_rs},
     version,
 };
 
 use super::support::*;
-use crate::server::{
-    Options,
-    tls::{self, ClientAuth, MinVersion},
+use crate::{
+    server::{Options, client_auth, tls},
+    settings::{
+        ClientCa,
+        tls::{ServedGroup, ServedSuite, TlsSettings},
+    },
 };
 
 fn speaking(authority: &Authority, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
@@ -37,12 +40,11 @@ async fn tls_1_2_and_1_3_are_spoken() {
 }
 
 #[tokio::test]
-async fn a_minimum_of_1_3_turns_1_2_away() {
-    let tls = tls::Options {
-        min_version: MinVersion::Tls13,
-        ..tls::Options::default()
-    };
-    let server = start_with(Options::default(), &tls);
+async fn tls_1_2_is_turned_away_when_it_is_off() {
+    let server = start_speaking(&TlsSettings {
+        tls12: false,
+        ..usual()
+    });
     let old = speaking(&server.authority, &[&version::TLS12]);
     assert!(server.connect_as(old).await.is_err());
     assert_eq!(
@@ -53,62 +55,45 @@ async fn a_minimum_of_1_3_turns_1_2_away() {
 
 #[tokio::test]
 async fn suites_and_groups_are_those_configured() {
-    let tls = tls::Options {
+    let server = start_speaking(&TlsSettings {
+        tls12: true,
         cipher_suites: vec![
-            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305".into(),
-            "TLS_AES_128_GCM_SHA256".into(),
-            "TLS_RSA_WITH_AES_128_CBC_SHA".into(),
+            ServedSuite::EcdheEcdsaChacha20Poly1305Sha256,
+            ServedSuite::Tls13Aes128GcmSha256,
         ],
-        groups: vec!["secp384r1".into(), "secp521r1".into()],
-        ..tls::Options::default()
-    };
-    let server = start_with(Options::default(), &tls);
+        groups: vec![ServedGroup::Secp384r1],
+    });
     for (version, suite) in [
         (
             &version::TLS12,
-            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
         ),
-        (&version::TLS13, "TLS13_AES_128_GCM_SHA256"),
+        (&version::TLS13, CipherSuite::TLS13_AES_128_GCM_SHA256),
     ] {
         let config = speaking(&server.authority, &[version]);
         let client = server.connect_as(config).await.unwrap();
         let connection = client.0.get_ref().1;
         let negotiated = connection.negotiated_cipher_suite().unwrap().suite();
-        assert_eq!(format!("{negotiated:?}"), suite);
+        assert_eq!(negotiated, suite);
         let group = connection.negotiated_key_exchange_group().unwrap().name();
         assert_eq!(group, NamedGroup::secp384r1);
     }
-    let dropped = tls::configure(&tls, server.certificate.clone())
-        .unwrap()
-        .dropped;
-    assert_eq!(dropped.len(), 2, "{dropped:?}");
-    assert!(dropped[0].contains("TLS_RSA_WITH_AES_128_CBC_SHA"));
-    assert!(dropped[1].contains("secp521r1"));
 }
 
 #[tokio::test]
-async fn with_nothing_usable_left_the_defaults_hold() {
-    let tls = tls::Options {
-        cipher_suites: vec!["TLS_RSA_WITH_AES_128_CBC_SHA".into()],
-        groups: vec!["secp521r1".into()],
-        ..tls::Options::default()
+async fn other_settings_hold_for_the_connections_that_come_after() {
+    let server = start(Options::default());
+    let mut before = server.connect().await;
+    assert_eq!(before.post("/echo", "1").await.unwrap(), ok("1"));
+    let strict = TlsSettings {
+        tls12: false,
+        ..usual()
     };
-    let server = start_with(Options::default(), &tls);
-    assert_eq!(
-        server.connect().await.post("/echo", "x").await.unwrap(),
-        ok("x")
-    );
-}
-
-#[tokio::test]
-async fn a_list_without_tls_1_3_suites_leaves_tls_1_3_alone() {
-    let tls = tls::Options {
-        cipher_suites: vec!["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256".into()],
-        ..tls::Options::default()
-    };
-    let server = start_with(Options::default(), &tls);
-    let config = speaking(&server.authority, &[&version::TLS13]);
-    assert!(server.connect_as(config).await.is_ok());
+    let config = tls::configure(&strict, None, server.certificate.clone()).unwrap();
+    server.tls.store(config);
+    assert_eq!(before.post("/echo", "2").await.unwrap(), ok("2"));
+    let old = speaking(&server.authority, &[&version::TLS12]);
+    assert!(server.connect_as(old).await.is_err());
 }
 
 #[tokio::test]
@@ -160,14 +145,11 @@ async fn only_clients_of_the_ca_with_a_name_that_is_allowed_get_in() {
     let folder = tempfile::tempdir().unwrap();
     let ca_file = folder.path().join("ca.crt");
     std::fs::write(&ca_file, authority.pem()).unwrap();
-    let tls = tls::Options {
-        client_auth: Some(ClientAuth {
-            ca_file,
-            allowed_names: vec!["apiserver".into()],
-        }),
-        ..tls::Options::default()
+    let ca = ClientCa {
+        file: ca_file,
+        allowed_names: vec!["apiserver".into()],
     };
-    let server = start_trusting(Options::default(), &tls, authority);
+    let server = start_with(Options::default(), &usual(), Some(&ca), authority);
     let showing = |issuer: &Authority, name: &str| {
         let (certificate, key) = issuer.issue(name);
         ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -198,14 +180,14 @@ fn a_client_ca_file_that_is_none_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.crt");
     std::fs::write(&empty, "nothing").unwrap();
-    for ca_file in [empty, PathBuf::from("/no/such/file")] {
-        let auth = ClientAuth {
-            ca_file: ca_file.clone(),
+    for file in [empty, PathBuf::from("/no/such/file")] {
+        let ca = ClientCa {
+            file: file.clone(),
             allowed_names: Vec::new(),
         };
         let provider: CryptoProvider = aws_lc_rs::default_provider();
-        let error = crate::server::client_auth::verifier(&auth, Arc::new(provider)).unwrap_err();
+        let error = client_auth::verifier(&ca, Arc::new(provider)).unwrap_err();
         let shown = error.to_string();
-        assert!(shown.contains(ca_file.to_str().unwrap()), "{shown}");
+        assert!(shown.contains(file.to_str().unwrap()), "{shown}");
     }
 }

@@ -23,10 +23,13 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::server::{
-    Options, bind,
-    metrics::{Metrics, ServerMetrics},
-    serve, tls,
+use crate::{
+    server::{
+        Options, Shutdown, bind,
+        metrics::{Metrics, ServerMetrics},
+        serve, tls,
+    },
+    settings::{ClientCa, tls::TlsSettings},
 };
 
 pub(super) const NAME: &str = "operator-webhook-service.ns.svc";
@@ -103,7 +106,8 @@ pub(super) struct Running {
     pub(super) address: SocketAddr,
     pub(super) authority: Authority,
     pub(super) certificate: Arc<Swappable>,
-    pub(super) shutdown: CancellationToken,
+    pub(super) tls: tls::Shared,
+    pub(super) shutdown: Shutdown,
     pub(super) metrics: Arc<ServerMetrics>,
     pub(super) task: JoinHandle<std::io::Result<()>>,
 }
@@ -128,29 +132,43 @@ fn routes(give_up: CancellationToken) -> Router {
         )
 }
 
+/// Both versions, and otherwise rustls' defaults.
+pub(super) fn usual() -> TlsSettings {
+    TlsSettings {
+        tls12: true,
+        cipher_suites: Vec::new(),
+        groups: Vec::new(),
+    }
+}
+
 pub(super) fn start(options: Options) -> Running {
-    start_with(options, &tls::Options::default())
+    start_with(options, &usual(), None, Authority::new())
 }
 
-pub(super) fn start_with(options: Options, tls: &tls::Options) -> Running {
-    start_trusting(options, tls, Authority::new())
+pub(super) fn start_speaking(settings: &TlsSettings) -> Running {
+    start_with(Options::default(), settings, None, Authority::new())
 }
 
-pub(super) fn start_trusting(
+pub(super) fn start_with(
     options: Options,
-    tls: &tls::Options,
+    settings: &TlsSettings,
+    client_ca: Option<&ClientCa>,
     authority: Authority,
 ) -> Running {
     let listener = bind(Some([127, 0, 0, 1].into()), 0).unwrap();
     let address = listener.local_addr().unwrap();
     let certificate = Arc::new(Swappable(ArcSwap::new(certified(authority.issue(NAME)))));
-    let config = tls::configure(tls, certificate.clone()).unwrap().config;
-    let shutdown = CancellationToken::new();
+    let config = tls::configure(settings, client_ca, certificate.clone()).unwrap();
+    let tls = Arc::new(ArcSwap::new(config));
+    let shutdown = Shutdown {
+        leaving: CancellationToken::new(),
+        stop: CancellationToken::new(),
+    };
     let metrics = Metrics::new().server("webhook");
     let router = routes(options.give_up.clone());
     let task = tokio::spawn(serve(
         listener,
-        Some(config),
+        Some(Arc::clone(&tls)),
         router,
         shutdown.clone(),
         options,
@@ -160,6 +178,7 @@ pub(super) fn start_trusting(
         address,
         authority,
         certificate,
+        tls,
         shutdown,
         metrics,
         task,
