@@ -136,19 +136,12 @@ pub struct Cause {
     pub field: String,
 }
 
-/// No verdict is possible at this moment: a store is not filled, or a read that a verdict depends on failed.
-/// The caller is told to ask again in a second (503 with `Retry-After: 1`), which the API server does until its deadline.
+/// Why there is no decision. Neither is the fault of the object or of its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unavailable {
-    /// What is missing, as a sentence for the user.
-    pub message: String,
-}
-
-impl Unavailable {
-    /// With what is missing, as a sentence.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-        }
-    }
+pub enum Undecided {
+    /// Not at this moment: a store is not filled, or a read that the verdict depends on failed, as the sentence says. The
+    /// caller is told to ask again in a second (503 with `Retry-After: 1`), which the API server does until its deadline.
+    Unavailable(String),
+    /// We are at fault, as the sentence says. The object is refused or let through, as the failure policy has it.
+    Fault(String),
 }

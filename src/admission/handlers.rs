@@ -6,14 +6,14 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::{
-    decision::{Decision, Unavailable},
+    decision::{Decision, Undecided},
     review::Request,
     webhook::Webhook,
 };
 use crate::settings::FailurePolicy;
 
-/// A decision, or that none is possible at this moment.
-pub type Verdict = Result<Decision, Unavailable>;
+/// A decision, or why there is none.
+pub type Verdict = Result<Decision, Undecided>;
 
 /// Defaults and validates the SR-IOV custom resources.
 pub trait CustomResources: Send + Sync {

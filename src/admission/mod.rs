@@ -23,7 +23,7 @@ mod router;
 mod uid;
 mod webhook;
 
-pub use decision::{Cause, Decision, Denial, Details, Unavailable};
+pub use decision::{Cause, Decision, Denial, Details, Undecided};
 pub use handlers::{CustomResources, Handlers, Pods, Verdict};
 pub use review::{GroupVersionKind, GroupVersionResource, Operation, Request};
 pub use router::{Limits, router};

@@ -27,7 +27,7 @@ use super::{
     answer,
     body::{self, Budget, Read},
     deadline,
-    decision::{Decision, Denial},
+    decision::{Decision, Denial, Undecided},
     handlers::{Handler, Handlers},
     refusal::{Refusal, shown},
     review::{self, Failure, Request},
@@ -109,7 +109,7 @@ pub fn router(
 }
 
 async fn serve(State(route): State<Route>, request: http::Request<Body>) -> Response {
-    let webhook = route.handler.webhook().path();
+    let webhook = route.path();
     let started = Instant::now();
     let _in_flight = route.shared.metrics.admission.enter(webhook);
     let response = match route.answer(request, started).await {
@@ -188,39 +188,36 @@ impl Route {
             biased;
             verdict = verdict => match verdict {
                 Ok(Ok(decision)) => Ok(decision),
-                Ok(Err(unavailable)) => Err(Refusal::Unavailable(unavailable.message)),
-                Err(panic) => Ok(self.fault(request, panic.as_ref())),
+                Ok(Err(Undecided::Unavailable(why))) => Err(Refusal::Unavailable(why)),
+                Ok(Err(Undecided::Fault(why))) => {
+                    error!(uid = &*request.uid, webhook = self.path(), why, "a fault of our own");
+                    Ok(self.fault(request, "handler", &format!("internal error of sriov-operator: {why}")))
+                }
+                Err(panic) => {
+                    let why = panic_message(panic.as_ref());
+                    error!(uid = &*request.uid, webhook = self.path(), why, "panic while a request was judged");
+                    Ok(self.fault(request, "panic", "internal error of sriov-operator, whose log has it"))
+                }
             },
             () = self.shared.stop.cancelled() => Err(Refusal::Stopping),
             () = sleep_until(deadline) => Err(Refusal::Deadline),
         }
     }
 
-    /// What a panic in a handler comes to: what the API server would do about a call that failed, but told in a sentence.
-    fn fault(&self, request: &Request<'_>, panic: &(dyn Any + Send)) -> Decision {
-        let webhook = self.handler.webhook().path();
-        self.shared.metrics.admission.panicked();
-        let cause = panic
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("no message");
-        error!(
-            uid = &*request.uid,
-            webhook, cause, "panic while a request was judged"
-        );
-        let uid = shown(&request.uid);
+    /// What a fault of our own comes to: what the API server would do about a call that failed, but told in a sentence.
+    fn fault(&self, request: &Request<'_>, fault: &'static str, told: &str) -> Decision {
+        self.shared.metrics.admission.faulted(self.path(), fault);
+        let told = format!("{told} (request {})", shown(&request.uid));
         match self.handler.failure_policy() {
-            FailurePolicy::Fail => Decision::deny(Denial::internal(format!(
-                "internal error of sriov-operator, whose log has it under request {uid}"
-            ))),
-            FailurePolicy::Ignore => Decision::allow_with(
-                None,
-                vec![format!(
-                    "let through unchanged because of an internal error of sriov-operator, whose log has it under request {uid}"
-                )],
-            ),
+            FailurePolicy::Fail => Decision::deny(Denial::internal(told)),
+            FailurePolicy::Ignore => {
+                Decision::allow_with(None, vec![format!("let through unchanged: {told}")])
+            }
         }
+    }
+
+    fn path(&self) -> &'static str {
+        self.handler.webhook().path()
     }
 
     fn too_large(&self, head: &[u8], size: u64) -> Result<Vec<u8>, Refusal> {
@@ -236,7 +233,7 @@ impl Route {
 
     /// Denies what did not get as far as a handler.
     fn deny(&self, uid: &str, denial: Denial) -> Result<Vec<u8>, Refusal> {
-        let webhook = self.handler.webhook().path();
+        let webhook = self.path();
         info!(
             uid,
             webhook,
@@ -253,7 +250,7 @@ impl Route {
 
     /// One line in the log and one count for each decision.
     fn record(&self, request: &Request<'_>, decision: &Decision, started: Instant) {
-        let webhook = self.handler.webhook().path();
+        let webhook = self.path();
         let operation = request.operation.as_str();
         let outcome = match decision {
             Decision::Allow { patch: None, .. } => "allowed",
@@ -295,6 +292,13 @@ impl Route {
 fn encode(uid: &str, decision: &Decision) -> Result<Vec<u8>, Refusal> {
     answer::encode(uid, decision)
         .map_err(|error| Refusal::Internal(format!("the answer cannot be written: {error}")))
+}
+
+/// What a panic said.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }
 
 /// Method and headers are those of an admission review.

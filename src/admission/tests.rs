@@ -39,7 +39,8 @@ impl Obedient {
             "deny" => Ok(Decision::deny(Denial::forbidden("not now"))),
             "panic" => panic!("as told"),
             "hang" => std::future::pending().await,
-            "unavailable" => Err(Unavailable::new("nodes are not listed yet")),
+            "unavailable" => Err(Undecided::Unavailable("nodes are not listed yet".into())),
+            "fault" => Err(Undecided::Fault("the patch does not fit".into())),
             _ => Ok(Decision::allow()),
         }
     }
@@ -365,7 +366,8 @@ async fn a_panic_is_answered_as_the_failure_policy_says() {
         assert!(message.contains("u-1") && !message.contains("as told"));
     }
     let text = webhooks_that_fail.metrics.encode().unwrap();
-    assert!(text.contains("controller_runtime_webhook_panics_total 3"));
+    let counted = r#"sriov_operator_admission_faults_total{webhook="/mutate",fault="panic"} 1"#;
+    assert!(text.contains(counted), "{text}");
 
     let lenient = webhooks(Limits::default(), FailurePolicy::Ignore);
     let answer = lenient.ask("/mutate", &about("panic")).await;
@@ -382,6 +384,28 @@ async fn a_panic_is_answered_as_the_failure_policy_says() {
         .ask("/validating-custom-resource", &about("panic"))
         .await;
     assert_eq!(answer.response()["allowed"], false);
+}
+
+#[tokio::test]
+async fn so_is_a_fault_that_a_handler_owns_up_to() {
+    let strict = usual();
+    let answer = strict.ask("/mutate", &about("fault")).await;
+    let response = answer.response();
+    assert_eq!(
+        (&response["uid"], &response["allowed"]),
+        (&json!("u-1"), &json!(false))
+    );
+    assert_eq!(response["status"]["code"], 500);
+    let message = response["status"]["message"].as_str().unwrap();
+    assert!(message.contains("the patch does not fit"), "{message}");
+    let text = strict.metrics.encode().unwrap();
+    let counted = r#"sriov_operator_admission_faults_total{webhook="/mutate",fault="handler"} 1"#;
+    assert!(text.contains(counted), "{text}");
+
+    let lenient = webhooks(Limits::default(), FailurePolicy::Ignore);
+    let answer = lenient.ask("/mutate", &about("fault")).await;
+    assert_eq!(answer.response()["allowed"], true);
+    assert!(answer.response()["warnings"][0].is_string());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use axum::Router;
 use futures::FutureExt;
 use tokio::{
     net::{TcpListener, TcpStream},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -89,7 +89,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// How long the last answers may take after `give_up`.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Pause after a failed accept: the process is out of file descriptors or memory, and trying at once again would only spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// Time between two complaints about that.
+const COMPLAINT_EVERY: Duration = Duration::from_secs(10);
 
 /// Serves `router` on `listener`, over TLS when `tls` is there, until `shutdown`; then requests in flight are answered, and
 /// connections that idle are closed. That takes `drain_timeout` and a second at most. Ends with an error only when the
@@ -119,17 +121,22 @@ pub async fn serve(
     };
     info!(%address, tls = server.tls.is_some(), "listening");
 
+    let mut complained: Option<Instant> = None;
     let mut stop = std::pin::pin!(shutdown.stop.cancelled());
     loop {
         tokio::select! {
             () = &mut stop => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => server.start(stream, &tasks),
+                Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
-                    if !is_of_one_connection(&error) {
-                        warn!(%address, %error, "cannot accept a connection");
-                        sleep(ACCEPT_PAUSE).await;
+                    // Whoever holds descriptors without using them must not keep others out.
+                    let evicting = server.places.make_room();
+                    if complained.is_none_or(|at| at.elapsed() >= COMPLAINT_EVERY) {
+                        complained = Some(Instant::now());
+                        warn!(%address, %error, evicting, "cannot accept connections");
                     }
+                    sleep(ACCEPT_PAUSE).await;
                 }
             },
         }

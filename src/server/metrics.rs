@@ -143,7 +143,7 @@ mod tests {
         drop(admission.enter("/mutate"));
         admission.answered("/mutate", 200, Duration::from_millis(3));
         admission.decided("/mutate", "CREATE", "patched");
-        admission.panicked();
+        admission.faulted("/mutate", "panic");
         metrics.certificates.reloaded("injector", true);
         metrics.certificates.reloaded("operator", false);
         metrics.certificates.expires("ca", 1.8e9);
@@ -169,7 +169,7 @@ mod tests {
             r#"controller_runtime_webhook_requests_total{webhook="/mutate",code="200"} 1"#,
             r#"controller_runtime_webhook_requests_in_flight{webhook="/mutate"} 0"#,
             r#"controller_runtime_webhook_latency_seconds_count{webhook="/mutate"} 1"#,
-            "controller_runtime_webhook_panics_total 1",
+            r#"sriov_operator_admission_faults_total{webhook="/mutate",fault="panic"} 1"#,
             r#"controller_runtime_reconcile_total{controller="sriovoperatorconfig",result="success"} 1"#,
             r#"controller_runtime_reconcile_time_seconds_count{controller="sriovoperatorconfig"} 1"#,
             r#"leader_election_master_status{name="sriov-operator"} 1"#,

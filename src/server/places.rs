@@ -57,12 +57,9 @@ impl Places {
     /// A place for a new connection, unless all are taken by connections that have sent a request.
     pub(super) fn admit(&self) -> Option<Admitted> {
         let mut taken = self.0.taken.lock();
-        let mut evicting = false;
-        if taken.count >= self.0.most {
-            let (_, oldest) = taken.silent.pop_first()?;
-            oldest.cancel();
-            taken.count -= 1;
-            evicting = true;
+        let evicting = taken.count >= self.0.most;
+        if evicting && !taken.evict() {
+            return None;
         }
         taken.count += 1;
         let number = taken.next;
@@ -76,6 +73,22 @@ impl Places {
             evicted,
         };
         Some(Admitted { place, evicting })
+    }
+
+    /// Evicts the connection that has been silent longest, if any: something else than places is running out.
+    pub(super) fn make_room(&self) -> bool {
+        self.0.taken.lock().evict()
+    }
+}
+
+impl Taken {
+    fn evict(&mut self) -> bool {
+        let Some((_, oldest)) = self.silent.pop_first() else {
+            return false;
+        };
+        oldest.cancel();
+        self.count -= 1;
+        true
     }
 }
 
@@ -132,7 +145,10 @@ mod tests {
         drop(second);
         assert!(places.admit().is_none(), "its place was given away before");
         drop(first);
-        assert!(places.admit().is_some());
+        let fourth = places.admit().unwrap().place;
+        assert!(places.make_room(), "the fourth is silent");
+        assert!(fourth.evicted.is_cancelled());
+        assert!(!places.make_room(), "the third has spoken");
     }
 
     proptest! {

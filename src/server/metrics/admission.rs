@@ -22,6 +22,11 @@ labels!(ByOutcome {
     outcome: &'static str
 });
 
+labels!(ByFault {
+    webhook: &'static str,
+    fault: &'static str
+});
+
 /// Requests of the webhooks, by path, and what came of them.
 #[derive(Clone)]
 pub struct AdmissionMetrics {
@@ -29,7 +34,7 @@ pub struct AdmissionMetrics {
     requests: Family<ByCode, Counter>,
     latency: Durations<ByWebhook>,
     decisions: Family<ByOutcome, Counter>,
-    panics: Counter,
+    faults: Family<ByFault, Counter>,
 }
 
 impl AdmissionMetrics {
@@ -39,7 +44,7 @@ impl AdmissionMetrics {
             requests: Family::default(),
             latency: durations(),
             decisions: Family::default(),
-            panics: Counter::default(),
+            faults: Family::default(),
         };
         registry.register(
             "controller_runtime_webhook_requests_in_flight",
@@ -62,9 +67,9 @@ impl AdmissionMetrics {
             metrics.decisions.clone(),
         );
         registry.register(
-            "controller_runtime_webhook_panics",
-            "Panics while a request was judged: each is a bug",
-            metrics.panics.clone(),
+            "sriov_operator_admission_faults",
+            "Requests that were not judged because of a bug of ours",
+            metrics.faults.clone(),
         );
         metrics
     }
@@ -95,9 +100,9 @@ impl AdmissionMetrics {
         self.decisions.get_or_create(&labels).inc();
     }
 
-    /// A handler panicked.
-    pub fn panicked(&self) {
-        self.panics.inc();
+    /// A handler owned up to a fault (`handler`), or panicked (`panic`).
+    pub fn faulted(&self, webhook: &'static str, fault: &'static str) {
+        self.faults.get_or_create(&ByFault { webhook, fault }).inc();
     }
 }
 
