@@ -57,7 +57,7 @@ pub enum Failure {
     #[error("{task} failed: {source}")]
     Failed {
         /// The task's name.
-        task: &'static str,
+        task: String,
         /// What it returned.
         source: TaskError,
     },
@@ -65,7 +65,7 @@ pub enum Failure {
     #[error("{task} panicked: {message}")]
     Panicked {
         /// The task's name.
-        task: &'static str,
+        task: String,
         /// What it said.
         message: String,
     },
@@ -73,7 +73,7 @@ pub enum Failure {
     #[error("{task} ended although nothing asked it to")]
     Ended {
         /// The task's name.
-        task: &'static str,
+        task: String,
     },
     /// Some tasks did not end in the time that they had.
     #[error("{tasks} did not stop within {within:?}")]
@@ -92,7 +92,7 @@ pub enum Failure {
 #[derive(Debug)]
 pub struct Supervisor {
     tasks: JoinSet<Result<(), TaskError>>,
-    names: HashMap<Id, (&'static str, Stage)>,
+    names: HashMap<Id, (String, Stage)>,
     leaving: CancellationToken,
     stages: [CancellationToken; 3],
 }
@@ -135,7 +135,7 @@ impl Supervisor {
 
     /// Starts a task that runs until [`Self::stopping`] of its stage is cancelled. To end before is a failure, with or
     /// without an error.
-    pub fn spawn<F, E>(&mut self, name: &'static str, stage: Stage, task: F)
+    pub fn spawn<F, E>(&mut self, name: impl Into<String>, stage: Stage, task: F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<TaskError>,
@@ -143,7 +143,7 @@ impl Supervisor {
         let handle = self
             .tasks
             .spawn(async move { task.await.map_err(Into::into) });
-        self.names.insert(handle.id(), (name, stage));
+        self.names.insert(handle.id(), (name.into(), stage));
     }
 
     /// Runs until a signal or a failure, then stops the stages in their order and returns.
@@ -205,8 +205,9 @@ impl Supervisor {
         }
     }
 
-    fn forget(&mut self, id: Id) -> &'static str {
-        self.names.remove(&id).map_or("a task", |(name, _)| name)
+    fn forget(&mut self, id: Id) -> String {
+        let known = self.names.remove(&id);
+        known.map_or_else(|| "a task".to_owned(), |(name, _)| name)
     }
 
     /// The delay, then each stage in its order. The first failure is returned, after everything has been stopped.
@@ -262,7 +263,7 @@ impl Supervisor {
         self.names.retain(|_, (name, of)| {
             let keep = *of > stage;
             if !keep {
-                tasks.push(*name);
+                tasks.push(std::mem::take(name));
             }
             keep
         });

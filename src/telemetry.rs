@@ -12,21 +12,13 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{Layer, Registry, reload};
 
+use crate::settings::LogFormat;
+
 /// The target that all events of this crate carry.
 const OUR_TARGET: &str = env!("CARGO_CRATE_NAME");
 
 /// The module of the Kubernetes client whose warnings quote whole response bodies, those of Secrets included.
 const QUOTES_BODIES: &str = "kube_client::client";
-
-/// How a log line is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// For people: time, level, target, message, fields.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
 
 /// How much of our own code is logged. Dependencies stay at `warn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,21 +81,24 @@ pub enum Error {
 
 /// Installs the subscriber of the process: lines on standard error, `Verbosity::Info` until the handle turns it.
 /// Standard output stays free for what a subcommand prints.
-pub fn init(format: Format) -> Result<LevelHandle, Error> {
+pub fn init(format: LogFormat) -> Result<LevelHandle, Error> {
     let (subscriber, handle) = subscriber(format, io::stderr);
     subscriber.try_init()?;
     Ok(handle)
 }
 
-fn subscriber<W>(format: Format, writer: W) -> (impl tracing::Subscriber + Send + Sync, LevelHandle)
+fn subscriber<W>(
+    format: LogFormat,
+    writer: W,
+) -> (impl tracing::Subscriber + Send + Sync, LevelHandle)
 where
     W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
 {
     let (filter, handle) = reload::Layer::new(Verbosity::default().filter());
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines: Box<dyn Layer<_> + Send + Sync> = match format {
-        Format::Text => lines.with_ansi(false).boxed(),
-        Format::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     (
         tracing_subscriber::registry().with(filter).with(lines),
@@ -139,7 +134,7 @@ mod tests {
         }
     }
 
-    fn logged(format: Format, body: impl FnOnce(&LevelHandle)) -> String {
+    fn logged(format: LogFormat, body: impl FnOnce(&LevelHandle)) -> String {
         let captured = Captured::default();
         let writer = captured.clone();
         let (subscriber, handle) = subscriber(format, move || writer.clone());
@@ -149,7 +144,7 @@ mod tests {
 
     #[test]
     fn our_level_follows_the_handle() {
-        let text = logged(Format::Text, |level| {
+        let text = logged(LogFormat::Text, |level| {
             tracing::debug!("before");
             level.set(Verbosity::Debug);
             tracing::debug!("during");
@@ -172,7 +167,7 @@ mod tests {
 
     #[test]
     fn dependencies_stay_at_warn_whatever_our_level_is() {
-        let text = logged(Format::Text, |level| {
+        let text = logged(LogFormat::Text, |level| {
             level.set(Verbosity::Trace);
             tracing::info!(target: "hyper::proto", "chatter");
             tracing::warn!(target: "hyper::proto", "trouble");
@@ -185,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_warning_that_quotes_a_body_is_not_logged() {
-        let text = logged(Format::Text, |level| {
+        let text = logged(LogFormat::Text, |level| {
             level.set(Verbosity::Trace);
             tracing::warn!(target: "kube_client::client", "tls.key: c2VjcmV0");
         });
@@ -194,7 +189,9 @@ mod tests {
 
     #[test]
     fn json_lines_are_json() {
-        let text = logged(Format::Json, |_| tracing::info!(policy = "p", "admitted"));
+        let text = logged(LogFormat::Json, |_| {
+            tracing::info!(policy = "p", "admitted");
+        });
         let line: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
         assert_eq!(line["message"], "admitted");
         assert_eq!(line["policy"], "p");

@@ -18,8 +18,8 @@ use tracing::{debug, info, warn};
 
 mod campaign;
 
+use crate::settings::LeaderElection;
 use campaign::{Campaign, Step};
-pub use campaign::{Durations, UnfitDurations};
 
 /// The Lease's name, in our namespace.
 pub const LEASE_NAME: &str = "sriov-operator";
@@ -46,7 +46,7 @@ impl Elector {
         client: kube::Client,
         namespace: &str,
         identity: String,
-        durations: Durations,
+        durations: LeaderElection,
     ) -> Self {
         Self {
             contest: Some(Contest {
@@ -121,7 +121,7 @@ impl Contest {
     async fn take(&mut self, step: Step) {
         match step {
             Step::Wait(_) => {}
-            Step::StepDown => {
+            Step::Resign => {
                 warn!(holder = self.campaign.holder(), "leadership lost");
                 self.campaign.step_down();
             }
@@ -207,7 +207,7 @@ impl Contest {
         &self,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Error> {
-        let limit = Instant::now() + self.campaign.durations().call();
+        let limit = Instant::now() + self.campaign.call_limit();
         let limit = match self.campaign.deadline() {
             Some(deadline) => limit.min(Instant::from_std(deadline)),
             None => limit,
@@ -238,7 +238,7 @@ impl Contest {
 
     /// Empties the Lease, so that another need not wait for its expiry. Best effort, bounded.
     async fn release(&mut self) {
-        let limit = Instant::now() + self.campaign.durations().retry();
+        let limit = Instant::now() + self.campaign.retry_period();
         match timeout_at(limit, self.give_up()).await {
             Ok(Ok(())) => info!("Lease released"),
             Ok(Err(error)) => warn!(%error, "failed to release the Lease, it will expire"),

@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// How long a silent watch counts as fresh: longer than a watch lasts before it is renewed.
 pub(super) const FRESH_FOR: Duration = Duration::from_secs(90);
 
+/// How long after a reconnection the events that were missed may still be on their way.
+const SETTLES_WITHIN: Duration = Duration::from_secs(1);
+
 /// The state of one watch.
 #[derive(Debug)]
 pub(super) struct Health {
@@ -21,7 +24,7 @@ pub(super) struct Health {
 
 #[derive(Debug)]
 struct State {
-    connected: bool,
+    connected_since: Option<Instant>,
     last_sign: Option<Instant>,
 }
 
@@ -29,7 +32,7 @@ impl Health {
     pub(super) fn new() -> Self {
         Self {
             state: Mutex::new(State {
-                connected: false,
+                connected_since: None,
                 last_sign: None,
             }),
             filled: watch::Sender::new(false),
@@ -38,15 +41,14 @@ impl Health {
 
     /// The API server has sent something.
     pub(super) fn sign_of_life(&self, now: Instant) {
-        *self.state.lock() = State {
-            connected: true,
-            last_sign: Some(now),
-        };
+        let mut state = self.state.lock();
+        state.connected_since.get_or_insert(now);
+        state.last_sign = Some(now);
     }
 
     /// The connection is lost or refused, until the next sign of life.
     pub(super) fn lost(&self) {
-        self.state.lock().connected = false;
+        self.state.lock().connected_since = None;
     }
 
     /// The first list has ended (a kind that the server does not know is an empty list).
@@ -73,7 +75,10 @@ impl Health {
 
     /// Whether a change is seen as soon as it is made.
     pub(super) fn live(&self, now: Instant) -> bool {
-        self.state.lock().connected && self.fresh(now)
+        let connected_since = self.state.lock().connected_since;
+        let settled =
+            connected_since.is_some_and(|since| now.duration_since(since) >= SETTLES_WITHIN);
+        settled && self.fresh(now)
     }
 
     /// The time since the last sign of life. None when there was none.
@@ -100,7 +105,7 @@ mod tests {
         let start = Instant::now();
         health.sign_of_life(start);
         health.fill();
-        assert!(health.live(start + FRESH_FOR - Duration::from_millis(1)));
+        assert!(health.live(start + FRESH_FOR.checked_sub(Duration::from_millis(1)).unwrap()));
         assert!(!health.fresh(start + FRESH_FOR));
         health.sign_of_life(start + FRESH_FOR);
         assert!(health.live(start + FRESH_FOR));
@@ -109,11 +114,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lost_connection_is_still_fresh_but_not_live() {
         let health = Health::new();
-        health.sign_of_life(Instant::now());
+        let start = Instant::now();
+        health.sign_of_life(start);
         health.fill();
+        assert!(health.live(start + SETTLES_WITHIN));
         health.lost();
-        assert!(health.fresh(Instant::now()) && !health.live(Instant::now()));
-        health.sign_of_life(Instant::now());
-        assert!(health.live(Instant::now()));
+        let later = start + SETTLES_WITHIN * 2;
+        assert!(health.fresh(later) && !health.live(later));
+        health.sign_of_life(later);
+        assert!(!health.live(later), "missed events are still on their way");
+        assert!(health.live(later + SETTLES_WITHIN));
     }
 }

@@ -7,27 +7,22 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use kube::api::{ListParams, WatchEvent, WatchParams};
-use kube::core::Request;
+use kube::api::WatchEvent;
 use kube::runtime::utils::Backoff as _;
 use kube::runtime::watcher::DefaultBackoff;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use super::health::Health;
-use super::object::{Key, Object, Page};
+use super::object::{Key, Object};
+use super::source::{Interruption, Source, within};
 
-/// Objects a page of a list: a few megabytes of nodes.
-const PAGE_SIZE: u32 = 250;
-/// What one page may take.
-const PAGE_WITHIN: Duration = Duration::from_secs(30);
 /// What the head of a watch may take.
 const WATCH_OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// How long the server keeps one watch open, in seconds. Short, since it bounds how long a connection that has
@@ -40,19 +35,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How often a kind that the server does not know is asked for again.
 const UNKNOWN_KIND_PAUSE: Duration = Duration::from_secs(30);
 
-/// Which collection is mirrored.
-#[derive(Debug, Clone)]
-pub(super) struct Source {
-    /// What it is called in logs and metrics: the plural of the kind, or the object's name.
-    pub(super) what: &'static str,
-    /// The collection's path at the API server.
-    pub(super) path: String,
-    /// Only the object of this name.
-    pub(super) name: Option<&'static str>,
-    /// Metadata is enough.
-    pub(super) metadata_only: bool,
-}
-
 /// Where the objects go.
 pub(super) trait Sink: Send + Sync + 'static {
     /// What is used of an object.
@@ -64,8 +46,11 @@ pub(super) trait Sink: Send + Sync + 'static {
     /// The object is gone, or has become unusable.
     fn remove(&self, key: &Key);
 
-    /// Removes all objects but these.
-    fn retain(&self, seen: &HashSet<Key>);
+    /// Removes all objects but these, which were listed at `version`.
+    fn retain(&self, seen: &HashSet<Key>, version: &str);
+
+    /// How many objects it holds.
+    fn len(&self) -> usize;
 }
 
 /// One store's mirror.
@@ -77,38 +62,6 @@ pub(super) struct Reflector<S> {
     malformed: Arc<AtomicU64>,
     /// Complaints are logged once a version.
     complained: HashMap<Key, String>,
-}
-
-/// Why the mirror is interrupted.
-#[derive(Debug, thiserror::Error)]
-enum Interruption {
-    #[error(transparent)]
-    Call(#[from] kube::Error),
-    #[error("failed to build the request: {0}")]
-    Request(#[from] kube::core::request::Error),
-    #[error("no answer within {0:?}")]
-    Silent(Duration),
-    #[error("the watch ended with: {0}")]
-    Status(Box<kube::core::Status>),
-    #[error("the answer carries no resourceVersion")]
-    NoVersion,
-}
-
-impl Interruption {
-    fn status(&self) -> Option<&kube::core::Status> {
-        match self {
-            Self::Call(kube::Error::Api(status)) | Self::Status(status) => Some(status),
-            _ => None,
-        }
-    }
-
-    fn is_gone(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 410)
-    }
-
-    fn is_unknown_kind(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 404)
-    }
 }
 
 impl<S: Sink> Reflector<S> {
@@ -151,7 +104,7 @@ impl<S: Sink> Reflector<S> {
                         );
                     }
                     known = false;
-                    self.sink.retain(&HashSet::new());
+                    self.sink.retain(&HashSet::new(), "");
                     self.health.sign_of_life(Instant::now());
                     self.health.fill();
                     sleep(UNKNOWN_KIND_PAUSE).await;
@@ -167,47 +120,26 @@ impl<S: Sink> Reflector<S> {
     /// Brings the store to the collection as it is now. Returns its version.
     async fn list(&mut self) -> Result<String, Interruption> {
         let mut seen = HashSet::new();
-        let mut next = None;
-        loop {
-            let page = self.page(next.take()).await?;
-            self.health.sign_of_life(Instant::now());
-            for object in page.items.into_iter().flatten() {
-                seen.insert(object.key.clone());
-                self.put(object);
-            }
-            next = page.metadata.next.filter(|token| !token.is_empty());
-            if next.is_none() {
-                self.sink.retain(&seen);
-                self.complained.retain(|key, _| seen.contains(key));
-                self.health.fill();
-                let version = page.metadata.resource_version;
-                debug!(
-                    what = self.source.what,
-                    objects = seen.len(),
-                    version,
-                    "listed"
-                );
-                return Some(version)
-                    .filter(|version| !version.is_empty())
-                    .ok_or(Interruption::NoVersion);
-            }
-        }
-    }
-
-    async fn page(&self, next: Option<String>) -> Result<Page<S::Body>, Interruption> {
-        let params = ListParams {
-            limit: Some(PAGE_SIZE),
-            continue_token: next,
-            field_selector: self.field_selector(),
-            ..ListParams::default()
-        };
-        let request = Request::new(&self.source.path);
-        let request = if self.source.metadata_only {
-            request.list_metadata(&params)?
-        } else {
-            request.list(&params)?
-        };
-        within(PAGE_WITHIN, self.client.request(request)).await
+        let (client, source) = (self.client.clone(), self.source.clone());
+        let version = source
+            .list(&client, |objects| {
+                self.health.sign_of_life(Instant::now());
+                for object in objects {
+                    seen.insert(object.key.clone());
+                    self.put(object);
+                }
+            })
+            .await?;
+        self.sink.retain(&seen, &version);
+        self.complained.retain(|key, _| seen.contains(key));
+        self.health.fill();
+        debug!(
+            what = self.source.what,
+            objects = seen.len(),
+            version,
+            "listed"
+        );
+        Ok(version)
     }
 
     /// Follows the collection from `version` on, reconnecting, until only a new list helps.
@@ -238,18 +170,7 @@ impl<S: Sink> Reflector<S> {
 
     /// One watch, until it ends. `version` follows.
     async fn watch_once(&mut self, version: &mut String) -> Result<(), Interruption> {
-        let params = WatchParams {
-            field_selector: self.field_selector(),
-            timeout: Some(WATCH_SECONDS),
-            bookmarks: true,
-            ..WatchParams::default()
-        };
-        let request = Request::new(&self.source.path);
-        let request = if self.source.metadata_only {
-            request.watch_metadata(&params, version)?
-        } else {
-            request.watch(&params, version)?
-        };
+        let request = self.source.watch(version, WATCH_SECONDS)?;
         let client = self.client.clone();
         let events = within(
             WATCH_OPEN_WITHIN,
@@ -305,10 +226,6 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    fn field_selector(&self) -> Option<String> {
-        self.source.name.map(|name| format!("metadata.name={name}"))
-    }
-
     fn interrupted(&self, interruption: &Interruption) {
         self.health.lost();
         let what = self.source.what;
@@ -320,14 +237,26 @@ impl<S: Sink> Reflector<S> {
     }
 }
 
-/// A call with a time limit.
-async fn within<T>(
-    limit: Duration,
-    call: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Interruption> {
-    Ok(timeout(limit, call)
-        .await
-        .map_err(|_| Interruption::Silent(limit))??)
+/// Brings the store to the collection as it is now, beside the mirror that keeps it. Complaints are the mirror's.
+pub(super) async fn refresh<S: Sink>(
+    client: &kube::Client,
+    source: &Source,
+    sink: &S,
+) -> Result<(), Interruption> {
+    let mut seen = HashSet::new();
+    let version = source
+        .list(client, |objects| {
+            for Object { key, version, body } in objects {
+                match body {
+                    Ok(body) => drop(sink.put(&key, &version, body)),
+                    Err(_) => sink.remove(&key),
+                }
+                seen.insert(key);
+            }
+        })
+        .await?;
+    sink.retain(&seen, &version);
+    Ok(())
 }
 
 async fn pause(backoff: &mut DefaultBackoff) {

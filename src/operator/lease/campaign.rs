@@ -10,71 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// The three durations of leader election, as controller-runtime names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Durations {
-    lease: Duration,
-    renew: Duration,
-    retry: Duration,
-}
-
-/// Durations with which two leaders at a time would be possible.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}: the lease duration must be whole \
-     seconds and greater than the renew deadline, and that greater than the retry period, which must not be zero"
-)]
-pub struct UnfitDurations {
-    /// The lease duration.
-    pub lease: Duration,
-    /// The renew deadline.
-    pub renew: Duration,
-    /// The retry period.
-    pub retry: Duration,
-}
-
-impl Default for Durations {
-    /// Those of controller-runtime: 15 s, 10 s, 2 s.
-    fn default() -> Self {
-        Self {
-            lease: Duration::from_secs(15),
-            renew: Duration::from_secs(10),
-            retry: Duration::from_secs(2),
-        }
-    }
-}
-
-impl Durations {
-    /// `lease`: how long others wait for a holder that says nothing, whole seconds. `renew`: how long a leader goes on
-    /// without a successful renewal. `retry`: the time between two attempts.
-    pub fn new(lease: Duration, renew: Duration, retry: Duration) -> Result<Self, UnfitDurations> {
-        let fit = lease > renew
-            && renew > retry
-            && !retry.is_zero()
-            && lease.subsec_nanos() == 0
-            && i32::try_from(lease.as_secs()).is_ok();
-        fit.then_some(Self {
-            lease,
-            renew,
-            retry,
-        })
-        .ok_or(UnfitDurations {
-            lease,
-            renew,
-            retry,
-        })
-    }
-
-    /// What one call to the API server gets: two fit into the renew deadline.
-    pub(super) fn call(&self) -> Duration {
-        self.renew / 2
-    }
-
-    /// The time between two attempts.
-    pub(super) fn retry(&self) -> Duration {
-        self.retry
-    }
-}
+use crate::settings::LeaderElection;
 
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +24,7 @@ pub(super) enum Step {
     /// Say that we are still there.
     Renew,
     /// We no longer lead: another holds it, or no renewal has succeeded in time.
-    StepDown,
+    Resign,
     /// Nothing until then, unless something is observed before.
     Wait(Instant),
 }
@@ -105,7 +41,7 @@ enum Known {
 #[derive(Debug)]
 pub(super) struct Campaign {
     identity: String,
-    durations: Durations,
+    durations: LeaderElection,
     known: Known,
     /// While we lead: when the last successful write was asked for.
     renewed: Option<Instant>,
@@ -114,7 +50,7 @@ pub(super) struct Campaign {
 }
 
 impl Campaign {
-    pub(super) fn new(identity: String, durations: Durations) -> Self {
+    pub(super) fn new(identity: String, durations: LeaderElection) -> Self {
         Self {
             identity,
             durations,
@@ -124,8 +60,14 @@ impl Campaign {
         }
     }
 
-    pub(super) fn durations(&self) -> Durations {
-        self.durations
+    /// What one call to the API server gets: two fit into the renew deadline.
+    pub(super) fn call_limit(&self) -> Duration {
+        self.durations.renew_deadline / 2
+    }
+
+    /// The time between two attempts.
+    pub(super) fn retry_period(&self) -> Duration {
+        self.durations.retry_period
     }
 
     pub(super) fn leading(&self) -> bool {
@@ -150,7 +92,8 @@ impl Campaign {
 
     /// When leadership ends unless a renewal succeeds before.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.renewed.map(|asked| asked + self.durations.renew)
+        self.renewed
+            .map(|asked| asked + self.durations.renew_deadline)
     }
 
     /// The Lease was read or an event of its watch came in.
@@ -197,9 +140,9 @@ impl Campaign {
             None => self.as_follower(now),
         };
         match (step, self.failed) {
-            (Step::StepDown | Step::Wait(_), _) | (_, None) => step,
+            (Step::Resign | Step::Wait(_), _) | (_, None) => step,
             (_, Some(failed)) => {
-                let again = failed + self.durations.retry;
+                let again = failed + self.durations.retry_period;
                 let until = self
                     .deadline()
                     .map_or(again, |deadline| again.min(deadline));
@@ -209,11 +152,11 @@ impl Campaign {
     }
 
     fn as_leader(&self, renewed: Instant, now: Instant) -> Step {
-        let deadline = renewed + self.durations.renew;
-        let due = renewed + self.durations.retry;
+        let deadline = renewed + self.durations.renew_deadline;
+        let due = renewed + self.durations.retry_period;
         match &self.known {
-            _ if now >= deadline => Step::StepDown,
-            Known::Present { lease, .. } if !self.is_ours(lease) => Step::StepDown,
+            _ if now >= deadline => Step::Resign,
+            Known::Present { lease, .. } if !self.is_ours(lease) => Step::Resign,
             Known::Absent => Step::Create,
             _ if now < due => Step::Wait(due),
             Known::Nothing | Known::Present { .. } => Step::Renew,
@@ -243,7 +186,7 @@ impl Campaign {
             .as_ref()
             .and_then(|spec| spec.lease_duration_seconds)
             .and_then(|seconds| u64::try_from(seconds).ok())
-            .map_or(self.durations.lease, Duration::from_secs)
+            .map_or(self.durations.lease_duration, Duration::from_secs)
     }
 
     fn is_ours(&self, lease: &Lease) -> bool {
@@ -258,7 +201,7 @@ impl Campaign {
         let acquired = before.as_ref().and_then(|spec| spec.acquire_time.clone());
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(self.durations.lease.as_secs()).ok(),
+            lease_duration_seconds: whole_seconds(self.durations.lease_duration),
             acquire_time: acquired.filter(|_| ours).or(Some(MicroTime(wall))),
             renew_time: Some(MicroTime(wall)),
             lease_transitions: match (&before, ours) {
@@ -279,6 +222,12 @@ impl Campaign {
             ..lease.spec.clone().unwrap_or_default()
         })
     }
+}
+
+/// What a record can say: whole seconds, rather too many than too few.
+fn whole_seconds(duration: Duration) -> Option<i32> {
+    let rest = u64::from(duration.subsec_nanos() > 0);
+    i32::try_from(duration.as_secs().saturating_add(rest)).ok()
 }
 
 fn holder(lease: &Lease) -> Option<&str> {

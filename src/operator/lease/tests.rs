@@ -9,6 +9,12 @@ use crate::stores::fake_api::FakeApi;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/ns/leases";
 
+const DURATIONS: LeaderElection = LeaderElection {
+    lease_duration: Duration::from_secs(15),
+    renew_deadline: Duration::from_secs(10),
+    retry_period: Duration::from_secs(2),
+};
+
 struct Replica {
     leadership: watch::Receiver<Leadership>,
     shutdown: CancellationToken,
@@ -17,12 +23,7 @@ struct Replica {
 
 impl Replica {
     fn start(api: &FakeApi, identity: &str) -> Self {
-        let elector = Elector::new(
-            api.client(),
-            "ns",
-            identity.to_owned(),
-            Durations::default(),
-        );
+        let elector = Elector::new(api.client(), "ns", identity.to_owned(), DURATIONS);
         let (leadership, shutdown) = (elector.leadership(), CancellationToken::new());
         let task = tokio::spawn(elector.run(shutdown.clone()));
         Self {

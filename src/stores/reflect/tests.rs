@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::*;
 use crate::stores::fake_api::FakeApi;
@@ -51,10 +52,14 @@ impl Sink for Shelf {
         self.note();
     }
 
-    fn retain(&self, seen: &HashSet<Key>) {
+    fn retain(&self, seen: &HashSet<Key>, _: &str) {
         let seen: HashSet<String> = seen.iter().map(Key::to_string).collect();
         self.held.lock().retain(|name, _| seen.contains(name));
         self.note();
+    }
+
+    fn len(&self) -> usize {
+        self.held.lock().len()
     }
 }
 
@@ -142,6 +147,7 @@ async fn the_first_list_fills_and_events_follow() {
     mirror.api.put(NODES, node("a", 9));
     mirror.api.delete(NODES, "b");
     mirror.until(&[("a", 9), ("c", 3)]).await;
+    sleep(Duration::from_secs(1)).await;
     assert!(mirror.health.live(Instant::now()));
 }
 
@@ -230,6 +236,7 @@ async fn a_server_that_is_away_for_minutes_makes_the_store_stale_and_it_recovers
     assert_eq!(mirror.shelf.held().len(), 2, "what was known stays known");
     mirror.api.fail("GET", None);
     mirror.until(&[("a", 1)]).await;
+    sleep(Duration::from_secs(1)).await;
     assert!(mirror.health.live(Instant::now()));
 }
 

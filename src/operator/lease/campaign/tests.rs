@@ -9,8 +9,14 @@ impl Clock {
     }
 }
 
+const DURATIONS: LeaderElection = LeaderElection {
+    lease_duration: Duration::from_secs(15),
+    renew_deadline: Duration::from_secs(10),
+    retry_period: Duration::from_secs(2),
+};
+
 fn start() -> (Campaign, Clock) {
-    let campaign = Campaign::new("us".to_owned(), Durations::default());
+    let campaign = Campaign::new("us".to_owned(), DURATIONS);
     (campaign, Clock(Instant::now()))
 }
 
@@ -112,7 +118,7 @@ fn a_leader_without_a_successful_renewal_steps_down_at_the_deadline() {
         let next = clock.at(failure + 2);
         assert_eq!(campaign.next(clock.at(failure)), Step::Wait(next));
     }
-    assert_eq!(campaign.next(clock.at(10)), Step::StepDown);
+    assert_eq!(campaign.next(clock.at(10)), Step::Resign);
     campaign.step_down();
     assert!(!campaign.leading());
     assert_eq!(campaign.next(clock.at(10)), Step::Take, "it is still ours");
@@ -124,7 +130,7 @@ fn a_wait_after_a_failure_ends_at_the_deadline() {
     campaign.won(lease("us", 1, 0), clock.at(0));
     campaign.failed(clock.at(9));
     assert_eq!(campaign.next(clock.at(9)), Step::Wait(clock.at(10)));
-    assert_eq!(campaign.next(clock.at(10)), Step::StepDown);
+    assert_eq!(campaign.next(clock.at(10)), Step::Resign);
 }
 
 #[test]
@@ -132,7 +138,7 @@ fn a_leader_that_sees_another_holder_steps_down() {
     let (mut campaign, clock) = start();
     campaign.won(lease("us", 1, 0), clock.at(0));
     campaign.observe(Some(lease("them", 2, 1)), clock.at(1));
-    assert_eq!(campaign.next(clock.at(1)), Step::StepDown);
+    assert_eq!(campaign.next(clock.at(1)), Step::Resign);
     campaign.step_down();
     assert_eq!(campaign.next(clock.at(1)), Step::Wait(clock.at(16)));
 }
@@ -191,19 +197,13 @@ fn only_what_is_ours_is_released() {
 }
 
 #[test]
-fn durations_that_allow_two_leaders_are_refused() {
-    let seconds = Duration::from_secs;
-    assert!(Durations::new(seconds(15), seconds(10), seconds(2)).is_ok());
-    for (lease, renew, retry) in [(10, 10, 2), (15, 2, 2), (15, 10, 0), (5, 10, 2)] {
-        let unfit = Durations::new(seconds(lease), seconds(renew), seconds(retry));
-        assert!(unfit.is_err(), "{lease} {renew} {retry}");
+fn a_record_says_whole_seconds_and_rather_too_many() {
+    for (millis, seconds) in [(15_000, 15), (1_001, 2), (1_000, 1)] {
+        let durations = LeaderElection {
+            lease_duration: Duration::from_millis(millis),
+            ..DURATIONS
+        };
+        let claim = Campaign::new("us".to_owned(), durations).claim(wall(0));
+        assert_eq!(claim.lease_duration_seconds, Some(seconds));
     }
-    assert!(
-        Durations::new(
-            Duration::from_millis(1500),
-            seconds(1),
-            Duration::from_millis(1)
-        )
-        .is_err()
-    );
 }
