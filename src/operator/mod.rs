@@ -1,1 +1,3 @@
 //! The reconciler of `SriovOperatorConfig/default`.
+
+pub mod lease;

@@ -1,0 +1,450 @@
+//! Keeps the Secrets of the self-signed mode as [`super::rotation`] says. The leader's work: nobody else writes them.
+//!
+//! One look: read the CA Secret and the serving Secrets, plan, write the CA Secret, then the serving Secrets. Every
+//! write is guarded by what was read, so whoever comes second reads again and takes over what the first one made. A
+//! Secret that is somebody else's is never written. Other modes: see [`handover`].
+
+pub mod handover;
+pub mod secrets;
+pub mod store;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Client;
+use tracing::info;
+
+use super::authority::{Authority, AuthorityError};
+use super::bundle::Bundle;
+use super::lifetimes::{Lifetimes, span};
+use super::mode::{INJECTOR_CA_CRT, OPERATOR_CA_CRT};
+use super::names::Endpoint;
+use super::pair::PairContents;
+use super::rotation::leaves::{LeafStep, LeafView, Reason};
+use super::rotation::state::{ALL_KEYS, State};
+use super::rotation::{Change, Phase, Plan, Situation, plan};
+use secrets::{AUTHORITY_SECRET, SERVING_KEYS};
+use store::{KubeSecrets, SecretStore, StoreError};
+
+/// How often a look starts again because somebody else wrote meanwhile. Each start sees what the other made, so more
+/// than a few mean that somebody keeps writing.
+const ATTEMPTS: usize = 8;
+
+/// The keeper of the Secrets in one namespace.
+pub struct Keeper<S = KubeSecrets> {
+    store: S,
+    lifetimes: Lifetimes,
+}
+
+/// What one look needs to know from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The wall clock.
+    pub now: Timestamp,
+    /// The `SriovOperatorConfig`, which our Secrets belong to.
+    pub owner: &'a OwnerReference,
+    /// The Services with their Secrets.
+    pub endpoints: &'a [Endpoint],
+    /// The `caBundle` of every webhook configuration of ours that exists, read with [`Bundle::from_live`]; one without
+    /// a `caBundle` counts as an empty bundle.
+    pub observed: &'a [Bundle],
+}
+
+/// What one look came to.
+#[derive(Debug)]
+pub struct KeeperOutcome {
+    /// The bundle to publish in every configuration.
+    pub bundle: Bundle,
+    /// Where rotation stands.
+    pub phase: Phase,
+    /// How long until the next look at the latest; a changed Secret or `caBundle` asks for one at once.
+    pub check_again_in: Duration,
+    /// When the current CA expires, unless a new one is only being made known.
+    pub authority_expires: Option<Timestamp>,
+    /// What was done, for Events.
+    pub news: Vec<News>,
+    /// Secrets that could not be written, each by itself; the others were.
+    pub faults: Vec<KeeperError>,
+}
+
+/// Something that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// About the CA.
+    Authority(Change),
+    /// A pair was issued into a serving Secret.
+    Issued {
+        /// The Secret's name.
+        secret: String,
+        /// When the certificate expires.
+        expires: Timestamp,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// Why Secrets are not as they should be.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// A serving Secret of somebody else.
+    #[error(
+        "Secret {namespace}/{name} exists and was not made by sriov-operator, so it is left alone: either delete it, and a certificate is issued into a new one, or keep it and set {OPERATOR_CA_CRT} and {INJECTOR_CA_CRT} to the CA bundles that verify your own certificates"
+    )]
+    ForeignPair {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret.
+        name: String,
+    },
+    /// A CA Secret of somebody else.
+    #[error(
+        "Secret {namespace}/{AUTHORITY_SECRET} exists and was not made by sriov-operator, so it is left alone: delete or rename it, and a CA is made in a new one"
+    )]
+    ForeignAuthority {
+        /// Namespace of the Secret.
+        namespace: String,
+    },
+    /// A request failed.
+    #[error("failed to {verb} Secret {name}: {source}")]
+    Store {
+        /// What was tried.
+        verb: &'static str,
+        /// Name of the Secret.
+        name: String,
+        /// What went wrong.
+        source: StoreError,
+    },
+    /// A certificate could not be made.
+    #[error("failed to make a certificate: {0}")]
+    Authority(#[from] AuthorityError),
+    /// Somebody else keeps writing the same Secrets.
+    #[error(
+        "the certificate Secrets in namespace {namespace} were changed by somebody else {ATTEMPTS} times in a row"
+    )]
+    Contended {
+        /// Namespace of the Secrets.
+        namespace: String,
+    },
+}
+
+impl KeeperError {
+    /// Whether waiting and trying again may help without anybody doing something.
+    pub fn is_transient(&self) -> bool {
+        !matches!(
+            self,
+            Self::ForeignPair { .. } | Self::ForeignAuthority { .. }
+        )
+    }
+
+    fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Store {
+                source: StoreError::Conflict,
+                ..
+            }
+        )
+    }
+}
+
+/// What is on the API server.
+struct Live {
+    authority: Option<Secret>,
+    /// In the order of the endpoints.
+    serving: Vec<Option<Secret>>,
+    /// Indexes of the serving Secrets that are somebody else's.
+    foreign: BTreeSet<usize>,
+}
+
+impl Keeper {
+    /// A keeper of the Secrets in `namespace`.
+    pub fn new(client: Client, namespace: &str, lifetimes: Lifetimes) -> Self {
+        Self::with_store(KubeSecrets::new(client, namespace), lifetimes)
+    }
+}
+
+impl<S: SecretStore> Keeper<S> {
+    /// A keeper of the Secrets in `store`.
+    pub fn with_store(store: S, lifetimes: Lifetimes) -> Self {
+        Self { store, lifetimes }
+    }
+
+    /// One look: brings the Secrets to where they should be now, and says what to publish. Safe to be killed at any
+    /// point and to be run twice at once; a look with nothing to do writes nothing.
+    ///
+    /// # Errors
+    /// When the CA Secret cannot be read or written: then no bundle can be vouched for. What concerns one serving
+    /// Secret alone is in [`KeeperOutcome::faults`].
+    pub async fn reconcile(&self, request: Request<'_>) -> Result<KeeperOutcome, KeeperError> {
+        let mut news = Vec::new();
+        for _ in 0..ATTEMPTS {
+            match self.attempt(request, &mut news).await {
+                Err(error) if error.is_conflict() => {}
+                done => return done,
+            }
+        }
+        Err(KeeperError::Contended {
+            namespace: self.store.namespace().to_owned(),
+        })
+    }
+
+    async fn attempt(
+        &self,
+        request: Request<'_>,
+        news: &mut Vec<News>,
+    ) -> Result<KeeperOutcome, KeeperError> {
+        let live = self.read(request).await?;
+        let stored = live
+            .authority
+            .as_ref()
+            .map(|secret| State::decode(&secrets::data(secret)))
+            .unwrap_or_default();
+        let (contents, views) = self.views(request, &live);
+        let planned = plan(Situation {
+            now: request.now,
+            lifetimes: self.lifetimes,
+            stored: &stored,
+            leaves: &views,
+            observed: request.observed,
+        })?;
+        self.write_authority(request, &live, &planned).await?;
+        for change in &planned.changes {
+            info!(?change, "the certificate authority changed");
+        }
+        news.extend(planned.changes.iter().cloned().map(News::Authority));
+
+        let mut faults = Vec::new();
+        let steps = planned.leaves.iter().zip(request.endpoints).enumerate();
+        for (index, (step, endpoint)) in steps {
+            let present = contents.get(index).and_then(Option::as_ref);
+            let live_secret = live.serving.get(index).and_then(Option::as_ref);
+            let written = if live.foreign.contains(&index) {
+                Err(KeeperError::ForeignPair {
+                    namespace: self.store.namespace().to_owned(),
+                    name: endpoint.secret.clone(),
+                })
+            } else {
+                self.write_serving(request, &planned, endpoint, step, present, live_secret)
+                    .await
+            };
+            match written {
+                Ok(issued) => news.extend(issued),
+                Err(error) if error.is_conflict() => return Err(error),
+                Err(error) => faults.push(error),
+            }
+        }
+        Ok(KeeperOutcome {
+            phase: planned.phase(),
+            check_again_in: span(request.now, planned.check_at),
+            authority_expires: planned
+                .state
+                .current
+                .as_ref()
+                .map(|current| current.certificate().validity().not_after),
+            bundle: planned.bundle,
+            news: std::mem::take(news),
+            faults,
+        })
+    }
+
+    async fn read(&self, request: Request<'_>) -> Result<Live, KeeperError> {
+        let authority = self.read_one(AUTHORITY_SECRET).await?;
+        if authority
+            .as_ref()
+            .is_some_and(|secret| !secrets::is_ours(secret, request.owner))
+        {
+            return Err(KeeperError::ForeignAuthority {
+                namespace: self.store.namespace().to_owned(),
+            });
+        }
+        let mut live = Live {
+            authority,
+            serving: Vec::new(),
+            foreign: BTreeSet::new(),
+        };
+        for (index, endpoint) in request.endpoints.iter().enumerate() {
+            let secret = self.read_one(&endpoint.secret).await?;
+            if secret
+                .as_ref()
+                .is_some_and(|secret| !secrets::is_ours(secret, request.owner))
+            {
+                live.foreign.insert(index);
+            }
+            live.serving.push(secret);
+        }
+        Ok(live)
+    }
+
+    /// The serving Secrets as the planner sees them; somebody else's look missing to it.
+    fn views(
+        &self,
+        request: Request<'_>,
+        live: &Live,
+    ) -> (Vec<Option<PairContents>>, Vec<LeafView>) {
+        let contents: Vec<Option<PairContents>> = live
+            .serving
+            .iter()
+            .enumerate()
+            .map(|(index, secret)| {
+                let ours = secret.as_ref().filter(|_| !live.foreign.contains(&index));
+                ours.map(|secret| PairContents::from_data(secret.data.as_ref()))
+            })
+            .collect();
+        let views = request
+            .endpoints
+            .iter()
+            .zip(&contents)
+            .map(|(endpoint, contents)| LeafView::new(endpoint.service.clone(), contents.as_ref()))
+            .collect();
+        (contents, views)
+    }
+
+    async fn write_authority(
+        &self,
+        request: Request<'_>,
+        live: &Live,
+        planned: &Plan,
+    ) -> Result<(), KeeperError> {
+        let wanted = secrets::authority_secret(
+            self.store.namespace(),
+            request.owner,
+            &planned.state.encode(),
+        );
+        let failed = |verb| store_error(verb, AUTHORITY_SECRET);
+        match &live.authority {
+            Some(secret) if secrets::is_as_wanted(secret, &wanted, &ALL_KEYS) => Ok(()),
+            Some(secret) if secrets::must_be_recreated(secret, &wanted) => {
+                self.delete(secret).await?;
+                self.store.create(&wanted).await.map_err(failed("create"))
+            }
+            Some(secret) => self
+                .store
+                .merge(AUTHORITY_SECRET, &secrets::authority_patch(secret, &wanted))
+                .await
+                .map_err(failed("patch")),
+            None => self.store.create(&wanted).await.map_err(failed("create")),
+        }
+    }
+
+    async fn write_serving(
+        &self,
+        request: Request<'_>,
+        planned: &Plan,
+        endpoint: &Endpoint,
+        step: &LeafStep,
+        present: Option<&PairContents>,
+        live: Option<&Secret>,
+    ) -> Result<Option<News>, KeeperError> {
+        let ca_crt = planned.bundle.to_pem().into_bytes();
+        let (contents, news) = match (step, present, &planned.state.current) {
+            (LeafStep::Keep | LeafStep::Rebundle, Some(present), _) => {
+                let ca_crt = ca_crt.clone();
+                let contents = PairContents {
+                    ca_crt,
+                    ..present.clone()
+                };
+                (contents, None)
+            }
+            (LeafStep::Issue(reason), _, Some(current)) => {
+                self.issue(request, endpoint, current, reason, ca_crt)?
+            }
+            _ => return Ok(None),
+        };
+        let wanted = secrets::serving_secret(
+            &endpoint.secret,
+            self.store.namespace(),
+            request.owner,
+            &contents,
+        );
+        self.apply_serving(live, wanted, &endpoint.secret).await?;
+        Ok(news)
+    }
+
+    fn issue(
+        &self,
+        request: Request<'_>,
+        endpoint: &Endpoint,
+        current: &Authority,
+        reason: &Reason,
+        ca_crt: Vec<u8>,
+    ) -> Result<(PairContents, Option<News>), KeeperError> {
+        let issued = current.issue(&endpoint.service, request.now, self.lifetimes.certificate())?;
+        let expires = issued.certificate().validity().not_after;
+        info!(secret = endpoint.secret, %reason, %expires, "issued a serving certificate");
+        let contents = PairContents {
+            tls_crt: issued.certificate().to_pem().into_bytes(),
+            tls_key: issued.key().clone(),
+            ca_crt,
+        };
+        let news = News::Issued {
+            secret: endpoint.secret.clone(),
+            expires,
+            reason: reason.clone(),
+        };
+        Ok((contents, Some(news)))
+    }
+
+    async fn apply_serving(
+        &self,
+        live: Option<&Secret>,
+        wanted: Secret,
+        name: &str,
+    ) -> Result<(), KeeperError> {
+        let failed = |verb| store_error(verb, name);
+        let Some(live) = live else {
+            // Without force: if somebody else creates it at this moment, its fields are not taken over.
+            return self
+                .store
+                .apply(&wanted, false)
+                .await
+                .map_err(failed("create"));
+        };
+        if secrets::is_as_wanted(live, &wanted, &SERVING_KEYS) {
+            return Ok(());
+        }
+        if secrets::must_be_recreated(live, &wanted) {
+            self.delete(live).await?;
+            return self
+                .store
+                .apply(&wanted, false)
+                .await
+                .map_err(failed("create"));
+        }
+        self.store
+            .apply(&secrets::guarded(wanted, live), true)
+            .await
+            .map_err(failed("apply"))
+    }
+
+    async fn read_one(&self, name: &str) -> Result<Option<Secret>, KeeperError> {
+        self.store
+            .read(name)
+            .await
+            .map_err(store_error("read", name))
+    }
+
+    async fn delete(&self, secret: &Secret) -> Result<(), KeeperError> {
+        let name = secret.metadata.name.as_deref().unwrap_or_default();
+        let uid = secret.metadata.uid.as_deref().unwrap_or_default();
+        self.store
+            .delete(name, uid)
+            .await
+            .map_err(store_error("delete", name))
+    }
+}
+
+fn store_error(verb: &'static str, name: &str) -> impl FnOnce(StoreError) -> KeeperError {
+    move |source| KeeperError::Store {
+        verb,
+        name: name.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
