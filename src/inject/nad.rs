@@ -100,6 +100,14 @@ impl Nads {
         }
     }
 
+    /// Forgets the NADs that `keep` does not want, by namespace and name, after a fresh list.
+    pub fn retain(&mut self, keep: impl Fn(&str, &str) -> bool) {
+        self.by_namespace.retain(|namespace, names| {
+            names.retain(|name, _| keep(namespace, name));
+            !names.is_empty()
+        });
+    }
+
     /// Whether it is known.
     pub fn contains(&self, namespace: &str, name: &str) -> bool {
         self.get(namespace, name).is_some()

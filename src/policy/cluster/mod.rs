@@ -145,6 +145,11 @@ impl Cluster {
         self.states.get(node).map(AsRef::as_ref)
     }
 
+    /// How many nodes have a node state.
+    pub fn state_count(&self) -> usize {
+        self.states.len()
+    }
+
     /// Names of the nodes that are being configured, in order.
     pub fn in_progress(&self) -> impl ExactSizeIterator<Item = &str> {
         self.in_progress.iter().map(AsRef::as_ref)
