@@ -107,6 +107,8 @@ struct Told {
     unknown_gates: Vec<String>,
     set_aside: Vec<String>,
     refused: Vec<String>,
+    /// The uid of the config whose finalizer was removed: the watch may show it for another moment.
+    finished: Option<String>,
 }
 
 impl Reconciler {
@@ -230,7 +232,9 @@ impl Reconciler {
 
     /// The config goes: so does everything of ours, then the finalizer.
     async fn teardown(&self, config: &SriovOperatorConfig) -> Verdict {
-        if !finalizer::is_present(config) {
+        let finished =
+            config.metadata.uid.is_some() && self.told.lock().finished == config.metadata.uid;
+        if finished || !finalizer::is_present(config) {
             return Verdict::Settled { look_again: None };
         }
         let mut report = Report::default();
@@ -247,7 +251,8 @@ impl Reconciler {
         }
         match finalizer::remove(&self.configs(), config).await {
             Ok(()) => {
-                info!("the config is gone, and everything of it");
+                info!("everything of the config is removed, and its finalizer");
+                self.told.lock().finished = config.metadata.uid.clone();
                 Verdict::Settled { look_again: None }
             }
             Err(error) => {
