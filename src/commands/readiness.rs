@@ -177,12 +177,16 @@ pub(super) fn gauge(serving: &Serving) {
             }
         }
         for status in pairs.status() {
+            let name = if status.endpoint.service.name == OPERATOR_SERVICE {
+                "operator-webhook"
+            } else {
+                "injector"
+            };
+            let reloads = status.reloads;
+            metrics
+                .certificates
+                .reloaded(name, reloads.taken, reloads.refused);
             if let Some(until) = status.serves_until {
-                let name = if status.endpoint.service.name == OPERATOR_SERVICE {
-                    "operator-webhook"
-                } else {
-                    "injector"
-                };
                 metrics.certificates.expires(
                     name,
                     until.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64(),

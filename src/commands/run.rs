@@ -119,9 +119,11 @@ fn elect(
     let (metrics, mut changes) = (Arc::clone(metrics), leadership.clone());
     background(supervisor, "leadership metric", async move {
         loop {
-            metrics
-                .operator
-                .leads(*changes.borrow_and_update() == Leadership::Leading);
+            let leads = *changes.borrow_and_update() == Leadership::Leading;
+            metrics.operator.leads(leads);
+            if !leads {
+                metrics.certificates.forget_authority();
+            }
             if changes.changed().await.is_err() {
                 // The election ends last of all.
                 std::future::pending::<()>().await;

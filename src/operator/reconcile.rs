@@ -101,7 +101,7 @@ impl Reconciler {
         } = parts;
         Self {
             applier: Arc::new(Applier::new(client.clone(), &settings.process.namespace)),
-            certificates: Certificates::new(&settings, keeper, serving),
+            certificates: Certificates::new(&settings, keeper, serving, Arc::clone(&metrics)),
             client,
             settings,
             renderer,
@@ -285,7 +285,8 @@ impl Reconciler {
             features: &features,
             hypershift: platform.hypershift,
             cluster_tls: profile.as_ref().map(|(options, _)| options),
-            operator_registration: &issued.operator.registration,
+            operator_registration: &issued.mutating.registration,
+            validating_registration: &issued.validating.registration,
             injector_registration: &issued.injector.registration,
             injector_condition: &condition,
         };
@@ -308,15 +309,10 @@ impl Reconciler {
                     self.announcer.component(config, component, false);
                 }
                 Ok(Desired::On(rendered)) => {
-                    let standing = match component {
-                        Component::OperatorWebhook => Some(&issued.operator),
-                        Component::Injector => Some(&issued.injector),
-                        _ => None,
-                    };
                     let rollout = Rollout {
                         config,
                         component,
-                        standing,
+                        issued: &issued,
                         published: &published,
                         drifts: &drifts,
                     };

@@ -135,7 +135,11 @@ fn the_ca_is_replaced_in_phases() {
     let live = [made.bundle.clone(), made.bundle.clone()];
     let settling = secrets.carry_out(at(41.5), &live);
     assert_eq!(settling.phase(), Phase::Settling);
-    assert_eq!(settling.check_at, at(43.5));
+    // The certificate issued at 26.8 ends at 46, and its last sixth begins before the wait is over.
+    let urgent = secrets.carry_out(settling.check_at, &live);
+    assert_eq!(settling.check_at, before(at(46.0), seconds(20) / 6));
+    assert_eq!(urgent.leaves[0], LeafStep::Issue(Reason::Due));
+    assert_eq!(urgent.check_at, at(43.5));
     assert_eq!(secrets.carry_out(at(43.4), &live).phase(), Phase::Settling);
 
     let taken = secrets.carry_out(at(43.5), &live);
