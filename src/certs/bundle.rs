@@ -229,12 +229,12 @@ mod tests {
 
     #[test]
     fn a_setting_is_pem_or_base64_of_it_once_or_twice() {
-        let (one, _) = two();
-        let once = STANDARD.encode(&one);
+        let (pem, _) = two();
+        let once = STANDARD.encode(&pem);
         let twice = STANDARD.encode(&once);
         let wrapped = format!("{}\n{}\n", &once[..76], &once[76..]);
-        for value in [&one, &once, &twice, &wrapped] {
-            assert_eq!(Bundle::from_setting(value).unwrap().to_pem(), one);
+        for value in [&pem, &once, &twice, &wrapped] {
+            assert_eq!(Bundle::from_setting(value).unwrap().to_pem(), pem);
         }
         let thrice = STANDARD.encode(&twice);
         for value in [&thrice, "", "!", "bm9uc2Vuc2U="] {
