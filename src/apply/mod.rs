@@ -1,1 +1,27 @@
 //! Writing objects: server-side apply, take-over, ownership, drift, removal. It does not know what the objects mean.
+//!
+//! One [`Applier`] remembers what it applied and what the watches show. An object whose rendering is the remembered
+//! one and whose entry in `managedFields` is the one that the last apply left needs nothing: no read, no write.
+
+mod applier;
+mod error;
+mod kinds;
+mod object;
+mod ownership;
+mod tracker;
+mod watches;
+
+pub use applier::{Applied, Applier};
+pub use error::Error;
+pub use kinds::{Kind, Watched};
+pub use object::ObjectRef;
+pub use ownership::{LEGACY_FIELD_MANAGER, Owner};
+pub use tracker::Drift;
+pub use watches::watch;
+
+/// The one field manager of everything that this process applies.
+pub const FIELD_MANAGER: &str = "sriov-operator";
+/// The label that says who manages an object.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// The value of [`MANAGED_BY_LABEL`] on what is ours.
+pub const MANAGED_BY: &str = "sriov-operator";

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Pure, with the time passed in: [`key`], [`certificate`], [`bundle`], [`names`], [`lifetimes`], [`authority`],
-//! [`pair`], [`mode`], [`rotation`]. Talking to the API server: [`keeper`] (the leader alone) and [`serving`] (every
+//! [`pair`], [`mode`], [`rotation`]. Talking to the API server: [`keeper`] (the leader alone), [`published`] and [`serving`] (every
 //! replica). This module renders no webhook configuration and writes no `caBundle`: it says which one to publish.
 
 pub mod authority;
@@ -20,6 +20,7 @@ pub mod lifetimes;
 pub mod mode;
 pub mod names;
 pub mod pair;
+pub mod published;
 pub mod rotation;
 pub mod serving;
 

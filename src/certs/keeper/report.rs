@@ -1,5 +1,6 @@
 //! What the keeper is asked, what it answers, and how it fails.
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -60,6 +61,24 @@ pub enum News {
         /// Why.
         reason: Reason,
     },
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Authority(change) => write!(f, "the certificate authority: {change}"),
+            Self::Issued {
+                secret,
+                expires,
+                reason,
+            } => {
+                write!(
+                    f,
+                    "a certificate valid until {expires} was issued into Secret {secret}: {reason}"
+                )
+            }
+        }
+    }
 }
 
 /// Why Secrets are not as they should be.

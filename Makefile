@@ -1,0 +1,35 @@
+# `make help` lists what there is.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help tools control-plane demo test lint crds
+
+CARGO ?= cargo
+control_plane = CONTROL_PLANE_ASSETS=$$(tests/control-plane/build.sh); export CONTROL_PLANE_ASSETS
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: tools ## the main job on a real API server; KEEP=1 leaves it running, KUBECONFIG_DEMO=file uses that cluster
+	@if [[ -z "$${KUBECONFIG_DEMO:-}" ]]; then $(control_plane); fi; \
+	$(CARGO) build --bin sriov-operator --example demo; \
+	if [[ -n "$${KUBECONFIG_DEMO:-}" ]]; then exec $(CARGO) run --quiet --example demo; fi; \
+	exec tests/on-loopback.sh $(CARGO) run --quiet --example demo
+
+test: tools ## every test, from units to clusters
+	@$(control_plane); \
+	$(CARGO) test --no-run; \
+	exec tests/on-loopback.sh $(CARGO) test --no-fail-fast
+
+lint: tools ## format and clippy, warnings denied
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+
+crds: tools ## write deploy/crds from the API types
+	$(CARGO) run --quiet -- crds --directory deploy/crds
+
+control-plane: tools ## build etcd, kube-apiserver, kube-controller-manager and kubectl (cached; KUBEBUILDER_ASSETS first)
+	@tests/control-plane/build.sh
+
+tools:
+	@tests/tools.sh

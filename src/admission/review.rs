@@ -1,0 +1,307 @@
+//! Decodes an `AdmissionReview` v1, borrowing from the body: objects stay the bytes that the API server sent, so that whoever
+//! judges them decodes only what it uses, and a bad object never costs the uid.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    refusal::{Refusal, shown},
+    uid,
+};
+
+/// What the API server asks about: `AdmissionReview.request`, cut down to what is used.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request<'a> {
+    /// Identifies the request and its answer. Never empty.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub uid: Cow<'a, str>,
+    /// What the object is, as the webhook's rule names it.
+    #[serde(borrow, default)]
+    pub kind: GroupVersionKind<'a>,
+    /// Where the object lives, as the webhook's rule names it.
+    #[serde(borrow, default)]
+    pub resource: GroupVersionResource<'a>,
+    /// Such as `status`; empty for the object itself.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub sub_resource: Cow<'a, str>,
+    /// Empty when the API server is still to generate it.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub name: Cow<'a, str>,
+    /// The namespace of the request, which the object's own metadata may lack. Empty for cluster-wide kinds.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub namespace: Cow<'a, str>,
+    /// What is done to the object.
+    pub operation: Operation,
+    /// Nothing is to be remembered about a request that is a dry run.
+    #[serde(default, deserialize_with = "flag")]
+    pub dry_run: bool,
+    /// The object as it would be stored; `None` on DELETE.
+    #[serde(borrow, default)]
+    pub object: Option<&'a RawValue>,
+    /// The object as it is stored; `None` on CREATE.
+    #[serde(borrow, default)]
+    pub old_object: Option<&'a RawValue>,
+}
+
+/// `metav1.GroupVersionKind`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct GroupVersionKind<'a> {
+    /// Empty for the core group.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub group: Cow<'a, str>,
+    /// Such as `v1`.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub version: Cow<'a, str>,
+    /// Such as `Pod`.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub kind: Cow<'a, str>,
+}
+
+/// `metav1.GroupVersionResource`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct GroupVersionResource<'a> {
+    /// Empty for the core group.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub group: Cow<'a, str>,
+    /// Such as `v1`.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub version: Cow<'a, str>,
+    /// Such as `pods`.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub resource: Cow<'a, str>,
+}
+
+/// What is done to the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A stored object changes.
+    Update,
+    /// A stored object goes.
+    Delete,
+    /// A connection to a subresource, such as `exec`.
+    Connect,
+}
+
+impl Operation {
+    /// As the API server writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// Why there is no [`Request`].
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It can still be answered as a review, since its uid is known.
+    Answerable {
+        /// The uid to answer with.
+        uid: String,
+        /// What is wrong, as a sentence.
+        message: String,
+    },
+    /// It cannot.
+    Refused(Refusal),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "text")]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    request: Option<&'a RawValue>,
+}
+
+/// Decodes one review. Whatever `body` holds, it does not panic, and a uid that can be found is kept.
+pub(super) fn decode(body: &[u8]) -> Result<Request<'_>, Failure> {
+    let envelope: Envelope<'_> =
+        serde_json::from_slice(body).map_err(|error| undecodable(body, "the review", &error))?;
+    match (envelope.kind.as_ref(), envelope.api_version.as_ref()) {
+        ("AdmissionReview", "admission.k8s.io/v1") => {}
+        ("AdmissionReview", version) => {
+            return Err(Failure::Refused(Refusal::Version(shown(version))));
+        }
+        (kind, _) => return Err(Failure::Refused(Refusal::Kind(shown(kind)))),
+    }
+    let raw = envelope
+        .request
+        .ok_or(Failure::Refused(Refusal::NoRequest))?;
+    let request: Request<'_> = serde_json::from_str(raw.get())
+        .map_err(|error| undecodable(body, "the review's request", &error))?;
+    if request.uid.is_empty() {
+        return Err(Failure::Refused(Refusal::NoUid));
+    }
+    Ok(request)
+}
+
+fn undecodable(body: &[u8], what: &str, error: &serde_json::Error) -> Failure {
+    let message = format!("{what} does not decode: {error}");
+    match uid::find(body) {
+        Some(uid) => Failure::Answerable { uid, message },
+        None => Failure::Refused(Refusal::Undecodable(message)),
+    }
+}
+
+/// A string that may be `null`, borrowed when it holds no escape.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    struct Text;
+
+    impl<'de> Visitor<'de> for Text {
+        type Value = Cow<'de, str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Cow::Borrowed(""))
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(Cow::Borrowed(""))
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+            inner.deserialize_str(self)
+        }
+
+        fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
+            Ok(Cow::Borrowed(value))
+        }
+
+        fn visit_str<E: de::Error>(self, value: &str) -> Result<Self::Value, E> {
+            Ok(Cow::Owned(value.to_owned()))
+        }
+    }
+
+    deserializer.deserialize_option(Text)
+}
+
+/// A boolean that may be `null`.
+fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn review(request: &serde_json::Value) -> String {
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+            .to_string()
+    }
+
+    #[test]
+    fn a_whole_review_decodes_without_copies() {
+        let body = review(&json!({
+            "uid": "u-1",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
+            "name": "p", "namespace": "ns", "operation": "UPDATE",
+            "userInfo": {"username": "u"}, "dryRun": true,
+            "object": {"spec": {"z": 1, "a": 2.0}}, "oldObject": {"spec": {}},
+            "options": {"kind": "CreateOptions"},
+        }));
+        let request = decode(body.as_bytes()).unwrap();
+        assert!(matches!(request.uid, Cow::Borrowed("u-1")));
+        assert_eq!(request.kind.kind, "Pod");
+        assert_eq!(request.resource.resource, "pods");
+        assert_eq!((&*request.name, &*request.namespace), ("p", "ns"));
+        assert_eq!(request.operation, Operation::Update);
+        assert!(request.dry_run);
+        let object = request.object.unwrap().get();
+        assert!(
+            body.as_bytes()
+                .as_ptr_range()
+                .contains(&object.as_bytes().as_ptr()),
+            "the object is the body's own bytes"
+        );
+        assert_eq!(request.old_object.unwrap().get(), r#"{"spec":{}}"#);
+    }
+
+    #[test]
+    fn null_and_absent_are_the_same() {
+        let body = review(&json!({
+            "uid": "u-1", "operation": "DELETE", "name": null, "namespace": null, "dryRun": null,
+            "object": null, "oldObject": {},
+        }));
+        let request = decode(body.as_bytes()).unwrap();
+        assert_eq!(request.name, "");
+        assert!(!request.dry_run);
+        assert!(request.object.is_none());
+        assert!(request.old_object.is_some());
+    }
+
+    #[test]
+    fn an_object_of_any_shape_costs_nothing_but_itself() {
+        for object in [json!(7), json!("text"), json!([]), json!({"spec": 5})] {
+            let body = review(&json!({"uid": "u-1", "operation": "CREATE", "object": object}));
+            assert_eq!(decode(body.as_bytes()).unwrap().uid, "u-1");
+        }
+    }
+
+    #[test]
+    fn a_bad_request_keeps_its_uid() {
+        for request in [
+            json!({"uid": "u-1"}),
+            json!({"uid": "u-1", "operation": "PATCH"}),
+            json!({"uid": "u-1", "operation": 5}),
+            json!({"uid": "u-1", "operation": "CREATE", "kind": "Pod"}),
+            json!({"uid": "u-1", "operation": "CREATE", "name": {"a": 1}}),
+            json!({"uid": "u-1", "operation": "CREATE", "dryRun": "yes"}),
+        ] {
+            let body = review(&request);
+            match decode(body.as_bytes()) {
+                Err(Failure::Answerable { uid, message }) => {
+                    assert_eq!(uid, "u-1");
+                    assert!(message.starts_with("the review's request does not decode"));
+                }
+                other => panic!("{request}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_uid_or_is_no_review_is_refused() {
+        let v1 = r#""apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview""#;
+        for (body, expected) in [
+            (String::new(), "does not decode"),
+            ("7".to_owned(), "does not decode"),
+            (format!("{{{v1}}}"), "has no request"),
+            (format!(r#"{{{v1},"request":null}}"#), "has no request"),
+            (format!(r#"{{{v1},"request":{{"operation":"CREATE"}}}}"#), "has no uid"),
+            (format!(r#"{{{v1},"request":{{"uid":"","operation":"CREATE"}}}}"#), "has no uid"),
+            (
+                r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u"}}"#.to_owned(),
+                "v1beta1",
+            ),
+            (r#"{"apiVersion":"v1","kind":"Pod"}"#.to_owned(), "\"Pod\""),
+        ] {
+            match decode(body.as_bytes()) {
+                Err(Failure::Refused(refusal)) => {
+                    assert!(refusal.to_string().contains(expected), "{body}: {refusal}");
+                }
+                other => panic!("{body}: {other:?}"),
+            }
+        }
+    }
+}

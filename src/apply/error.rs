@@ -1,0 +1,71 @@
+//! What can go wrong when an object is written, each naming the object.
+
+use super::ObjectRef;
+
+/// Why an object could not be applied or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A rendered object of a kind that is not applied: a fault of a template.
+    #[error("{kind} {name:?} cannot be applied: not a kind that the operator manages")]
+    Unsupported {
+        /// apiVersion and kind.
+        kind: String,
+        /// Name, possibly empty.
+        name: String,
+    },
+    /// The server does not know the kind, such as `ServiceMonitor` without the Prometheus operator.
+    #[error("{0}: the API server does not know this kind")]
+    UnknownKind(ObjectRef),
+    /// An object of that name exists and nothing proves that it is ours.
+    #[error("{0} exists and is not managed by this operator: delete or rename it")]
+    Foreign(ObjectRef),
+    /// Another manager keeps changing the object; repairs are spaced out.
+    #[error("{object} is changed again and again by {manager}")]
+    Contested {
+        /// The object.
+        object: ObjectRef,
+        /// The other field manager.
+        manager: String,
+        /// When it is repaired again.
+        retry_in: std::time::Duration,
+    },
+    /// The API server refused or could not be reached.
+    #[error("failed to {verb} {object}: {message}")]
+    Api {
+        /// What was tried.
+        verb: &'static str,
+        /// The object.
+        object: ObjectRef,
+        /// What the server said, one line.
+        message: String,
+        /// The error itself.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The API server did not answer in time.
+    #[error("failed to {verb} {object}: no answer within {seconds} s")]
+    Timeout {
+        /// What was tried.
+        verb: &'static str,
+        /// The object.
+        object: ObjectRef,
+        /// How long the answer was waited for.
+        seconds: u64,
+    },
+}
+
+impl Error {
+    pub(super) fn api(verb: &'static str, object: &ObjectRef, source: kube::Error) -> Self {
+        let message = match &source {
+            kube::Error::Api(status) => status.message.clone(),
+            other => other.to_string(),
+        };
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self::Api {
+            verb,
+            object: object.clone(),
+            message,
+            source: Box::new(source),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The bundles that the live webhook configurations carry, watched by every replica.
+//!
+//! The leader needs them to know when a new CA is published everywhere, every replica to know whether what it serves
+//! will be believed. It writes nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use futures::{StreamExt, stream::SelectAll};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+    discovery::Scope,
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::Value;
+use tokio::sync::watch;
+use tracing::warn;
+
+/// A webhook configuration of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Configuration {
+    /// `MutatingWebhookConfiguration/sriov-operator-webhook-config`.
+    OperatorMutating,
+    /// `ValidatingWebhookConfiguration/sriov-operator-webhook-config`.
+    OperatorValidating,
+    /// `MutatingWebhookConfiguration/network-resources-injector-config`.
+    Injector,
+}
+
+impl Configuration {
+    /// All of them.
+    pub const ALL: [Self; 3] = [
+        Self::OperatorMutating,
+        Self::OperatorValidating,
+        Self::Injector,
+    ];
+
+    /// `metadata.name`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OperatorMutating | Self::OperatorValidating => "sriov-operator-webhook-config",
+            Self::Injector => "network-resources-injector-config",
+        }
+    }
+
+    /// Its kind.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::OperatorMutating | Self::Injector => "MutatingWebhookConfiguration",
+            Self::OperatorValidating => "ValidatingWebhookConfiguration",
+        }
+    }
+
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::OperatorMutating | Self::Injector => "mutatingwebhookconfigurations",
+            Self::OperatorValidating => "validatingwebhookconfigurations",
+        }
+    }
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.name())
+    }
+}
+
+/// What the live configurations carry.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Published {
+    /// Whether each has been looked at once.
+    listed: BTreeSet<Configuration>,
+    configurations: BTreeMap<Configuration, Registered>,
+}
+
+/// A configuration that exists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Registered {
+    /// The bundle (PEM) of its webhooks; `None` when one of them has none.
+    pub ca_bundle: Option<Vec<u8>>,
+    /// Whether a call that fails lets the request through (`failurePolicy: Ignore`).
+    pub ignores_failures: bool,
+}
+
+impl Published {
+    /// Whether all configurations have been looked at.
+    pub fn is_complete(&self) -> bool {
+        Configuration::ALL
+            .iter()
+            .all(|configuration| self.listed.contains(configuration))
+    }
+
+    /// A configuration, if it exists.
+    pub fn get(&self, configuration: Configuration) -> Option<&Registered> {
+        self.configurations.get(&configuration)
+    }
+}
+
+/// Watches the three configurations until dropped.
+pub async fn watch_published(client: Client, published: watch::Sender<Published>) {
+    let mut events = SelectAll::new();
+    for configuration in Configuration::ALL {
+        let resource = ApiResource {
+            group: "admissionregistration.k8s.io".into(),
+            version: "v1".into(),
+            api_version: "admissionregistration.k8s.io/v1".into(),
+            kind: configuration.kind().into(),
+            plural: configuration.plural().into(),
+        };
+        let api: Api<DynamicObject> = Api::dynamic(client.clone(), &resource, &Scope::Cluster);
+        let config =
+            watcher::Config::default().fields(&format!("metadata.name={}", configuration.name()));
+        events.push(Box::pin(
+            watcher(api, config)
+                .default_backoff()
+                .map(move |event| (configuration, event)),
+        ));
+    }
+    let mut seen: BTreeMap<Configuration, bool> = BTreeMap::new();
+    while let Some((configuration, event)) = events.next().await {
+        let update = match event {
+            Ok(watcher::Event::Init) => {
+                seen.insert(configuration, false);
+                continue;
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                seen.insert(configuration, true);
+                Some(registered(&object.data))
+            }
+            Ok(watcher::Event::InitDone) if seen.get(&configuration) == Some(&true) => continue,
+            Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => None,
+            Ok(watcher::Event::Apply(object)) => Some(registered(&object.data)),
+            Err(error) => {
+                warn!(%configuration, %error, "watch interrupted, it is tried again");
+                continue;
+            }
+        };
+        published.send_if_modified(|published| {
+            let before = published.clone();
+            published.listed.insert(configuration);
+            match update {
+                Some(registered) => published.configurations.insert(configuration, registered),
+                None => published.configurations.remove(&configuration),
+            };
+            *published != before
+        });
+    }
+}
+
+fn registered(data: &Value) -> Registered {
+    let webhooks = data["webhooks"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let bundle = |webhook: &Value| {
+        let text = webhook.pointer("/clientConfig/caBundle")?.as_str()?;
+        STANDARD
+            .decode(text)
+            .ok()
+            .filter(|bundle| !bundle.is_empty())
+    };
+    let bundles: Option<Vec<Vec<u8>>> = webhooks.iter().map(bundle).collect();
+    Registered {
+        ca_bundle: bundles.and_then(|bundles| bundles.into_iter().next()),
+        ignores_failures: webhooks
+            .iter()
+            .any(|webhook| webhook["failurePolicy"] == "Ignore"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_without_a_bundle_on_every_webhook_has_none() {
+        let with = json!({"failurePolicy": "Ignore", "clientConfig": {"caBundle": "YQ=="}});
+        let without = json!({"clientConfig": {"caBundle": ""}});
+        assert_eq!(
+            registered(&json!({"webhooks": [with]})),
+            Registered {
+                ca_bundle: Some(b"a".to_vec()),
+                ignores_failures: true
+            }
+        );
+        assert_eq!(
+            registered(&json!({"webhooks": [with, without]})).ca_bundle,
+            None
+        );
+        assert_eq!(registered(&json!({})), Registered::default());
+    }
+}

@@ -1,0 +1,56 @@
+//! The device plugin, which offers virtual functions to the kubelet.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Component, ComponentError, ComponentInput, Facts, Workload, required_image};
+use crate::features::Feature;
+
+/// Input of `templates/device-plugin`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DevicePlugin {
+    /// The operator's namespace.
+    pub namespace: String,
+    /// Image and what goes with it.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// Waits until the node is configured; `None` without the gate.
+    pub init_image: Option<String>,
+    /// What stands before the slash in resource names.
+    pub resource_prefix: String,
+    /// Whether devices are described by the Container Device Interface.
+    pub use_cdi: bool,
+    /// Where it runs.
+    pub node_selector: BTreeMap<String, String>,
+}
+
+impl ComponentInput for DevicePlugin {
+    const COMPONENT: Component = Component::DevicePlugin;
+
+    fn from_facts(facts: &Facts<'_>) -> Result<Option<Self>, ComponentError> {
+        let settings = &facts.settings.components;
+        let images = &settings.images;
+        let waits = facts
+            .features
+            .is_enabled(Feature::BlockDevicePluginUntilConfigured);
+        let init_image = waits
+            .then(|| required_image(&images.config_daemon, "SRIOV_NETWORK_CONFIG_DAEMON_IMAGE"))
+            .transpose()?;
+        let mut node_selector = facts.node_selector().cloned().unwrap_or_else(|| {
+            BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])
+        });
+        node_selector.insert(
+            "sriovnetwork.openshift.io/device-plugin".to_owned(),
+            "Enabled".to_owned(),
+        );
+        Ok(Some(Self {
+            namespace: facts.namespace(),
+            workload: Workload::new(facts, &images.device_plugin, "SRIOV_DEVICE_PLUGIN_IMAGE")?,
+            init_image,
+            resource_prefix: settings.resource_prefix.clone(),
+            use_cdi: facts.config.use_cdi == Some(true),
+            node_selector,
+        }))
+    }
+}

@@ -1,1 +1,0 @@
-//! What flags and environment say, typed. Read once, at start.

@@ -1,0 +1,6 @@
+//! Everything that needs a cluster, as one test binary: one file a capability, each told as a specification.
+
+mod conformance;
+mod harness;
+mod spine;
+mod support;

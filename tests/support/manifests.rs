@@ -1,0 +1,88 @@
+//! What an administrator applies before the operator runs: the namespace, the shipped CRDs and roles, and the
+//! ConfigMap of supported NICs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::NAMESPACE;
+use super::kinds::{self, Kind, text};
+use super::user::User;
+use super::wait::eventually;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// All that an administrator applies: the namespace, the definitions, and what the operator runs as.
+pub(crate) fn shipped() -> Result<Vec<Value>> {
+    let directory = root().join("deploy/crds");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)
+        .with_context(|| format!("failed to read {}", directory.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    files.sort();
+    files.push(root().join("deploy/rbac.yaml"));
+    let mut objects = vec![namespace_object(NAMESPACE)];
+    for file in &files {
+        objects.extend(read_yaml(file)?);
+    }
+    Ok(objects)
+}
+
+/// Applies all of it, and waits until the definitions are served.
+pub(crate) async fn install(admin: &User) -> Result<()> {
+    apply(admin, &shipped()?).await
+}
+
+/// Applies objects in their order, and waits until the definitions among them are served.
+pub(crate) async fn apply(admin: &User, objects: &[Value]) -> Result<()> {
+    for object in objects {
+        admin.apply(object).await?;
+    }
+    for object in objects {
+        if Kind::of(object)? == kinds::CRD {
+            established(admin, text(object, "/metadata/name")).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A namespace, unless it is there.
+pub(crate) async fn namespace(admin: &User, name: &str) -> Result<()> {
+    admin.ensure(&namespace_object(name)).await
+}
+
+fn namespace_object(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
+}
+
+/// Waits until a CRD is served.
+pub(crate) async fn established(admin: &User, name: &str) -> Result<()> {
+    eventually(PATIENCE, &format!("CRD {name} to be served"), async || {
+        let crd = admin.must_get(kinds::CRD, name).await?;
+        let conditions = crd["status"]["conditions"].as_array().cloned();
+        let served = conditions
+            .unwrap_or_default()
+            .iter()
+            .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+        ensure!(served, "it is not established");
+        Ok(())
+    })
+    .await
+}
+
+/// The documents of a YAML file that hold something.
+pub(crate) fn read_yaml(file: &Path) -> Result<Vec<Value>> {
+    let content = std::fs::read_to_string(file)
+        .with_context(|| format!("failed to read {}", file.display()))?;
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&content)
+        .with_context(|| format!("{} is no YAML", file.display()))?;
+    objects.retain(|object| !object.is_null());
+    Ok(objects)
+}
+
+/// The directory of Cargo.toml.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

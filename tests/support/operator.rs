@@ -1,0 +1,247 @@
+//! One replica of the product: the real binary, at an address of its own as a pod would have, with nothing but its
+//! ServiceAccount's token.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use http::Method;
+use kube::config::Kubeconfig;
+use serde_json::json;
+
+use super::probe::Probe;
+use super::process::{Launch, Process, tail};
+use super::proxy::Pod;
+use super::user::User;
+use super::wait::eventually;
+use super::{NAMESPACE, SERVICE_ACCOUNT};
+
+/// Where a replica serves admission.
+pub(crate) const WEBHOOK_PORT: u16 = 19_443;
+const HEALTH_PORT: u16 = 18_081;
+const METRICS_PORT: u16 = 18_080;
+/// Images that rendered objects name; nothing pulls them here.
+const IMAGES: [(&str, &str); 8] = [
+    (
+        "SRIOV_NETWORK_CONFIG_DAEMON_IMAGE",
+        "example.com/sriov-network-config-daemon:test",
+    ),
+    ("SRIOV_CNI_IMAGE", "example.com/sriov-cni:test"),
+    (
+        "SRIOV_INFINIBAND_CNI_IMAGE",
+        "example.com/ib-sriov-cni:test",
+    ),
+    ("OVS_CNI_IMAGE", "example.com/ovs-cni:test"),
+    ("RDMA_CNI_IMAGE", "example.com/rdma-cni:test"),
+    (
+        "SRIOV_DEVICE_PLUGIN_IMAGE",
+        "example.com/sriov-device-plugin:test",
+    ),
+    (
+        "NETWORK_RESOURCES_INJECTOR_IMAGE",
+        "example.com/sriov-operator:test",
+    ),
+    (
+        "SRIOV_NETWORK_WEBHOOK_IMAGE",
+        "example.com/sriov-operator:test",
+    ),
+];
+
+/// A replica, running or not.
+pub(crate) struct Operator {
+    name: String,
+    address: Ipv4Addr,
+    webhook_host: Ipv4Addr,
+    kubeconfig: PathBuf,
+    log: PathBuf,
+    environment: Vec<(String, String)>,
+    arguments: Vec<String>,
+    process: Option<Process>,
+}
+
+impl Operator {
+    /// A replica that is not started yet, for the cluster of the administrator's kubeconfig. Its files go to
+    /// `directory`, which must outlive it.
+    pub(crate) async fn new(
+        admin: &User,
+        admin_kubeconfig: &str,
+        directory: &Path,
+        address: Ipv4Addr,
+    ) -> Result<Self> {
+        let name = format!("operator-{}", address.octets()[3]);
+        let kubeconfig = directory.join(format!("{name}.kubeconfig"));
+        let own = with_token(admin_kubeconfig, &token(admin).await?)?;
+        std::fs::write(&kubeconfig, own)?;
+        let mut environment: Vec<(String, String)> = IMAGES
+            .iter()
+            .map(|(name, image)| ((*name).to_owned(), (*image).to_owned()))
+            .collect();
+        for (name, value) in [
+            ("NAMESPACE", NAMESPACE),
+            ("CLUSTER_TYPE", "kubernetes"),
+            ("RESOURCE_PREFIX", "openshift.io"),
+        ] {
+            environment.push((name.to_owned(), value.to_owned()));
+        }
+        Ok(Self {
+            log: directory.join(format!("{name}.log")),
+            name,
+            address,
+            // A replica at the general loopback address stands for one that is called from elsewhere.
+            webhook_host: if address == Ipv4Addr::LOCALHOST {
+                Ipv4Addr::UNSPECIFIED
+            } else {
+                address
+            },
+            kubeconfig,
+            environment,
+            arguments: Vec::new(),
+            process: None,
+        })
+    }
+
+    /// Sets an environment variable for the next start.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Adds an argument for the next start.
+    pub(crate) fn argument(&mut self, argument: &str) {
+        self.arguments.push(argument.to_owned());
+    }
+
+    /// How Services see it.
+    pub(crate) fn pod(&self) -> Pod {
+        let label = (
+            "app.kubernetes.io/name".to_owned(),
+            "sriov-operator".to_owned(),
+        );
+        Pod {
+            ip: self.address,
+            labels: [label].into(),
+            probe: self.health(),
+        }
+    }
+
+    /// Starts the process.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        let mut arguments = vec![
+            "run".to_owned(),
+            format!("--kubeconfig={}", self.kubeconfig.display()),
+            format!(
+                "--webhook-bind-address={}:{WEBHOOK_PORT}",
+                self.webhook_host
+            ),
+            format!("--health-probe-bind-address={}:{HEALTH_PORT}", self.address),
+            format!("--metrics-bind-address={}:{METRICS_PORT}", self.address),
+        ];
+        arguments.extend(self.arguments.iter().cloned());
+        self.process = Some(Process::start(Launch {
+            name: &self.name,
+            program: &binary()?,
+            arguments,
+            environment: self.environment.clone(),
+            log: self.log.clone(),
+        })?);
+        Ok(())
+    }
+
+    /// Waits until its readiness probe says yes, failing at once when the process ends.
+    pub(crate) async fn ready(&mut self) -> Result<()> {
+        let probe = self.health();
+        let process = self
+            .process
+            .as_mut()
+            .context("the operator is not started")?;
+        eventually(
+            Duration::from_secs(30),
+            "the operator to be ready",
+            async || {
+                if process.check_running().is_err() {
+                    return Ok(());
+                }
+                probe.ready().await
+            },
+        )
+        .await?;
+        process.check_running()
+    }
+
+    /// Ends it as a kubelet does, and waits for it.
+    pub(crate) async fn stop(&mut self) -> Result<ExitStatus> {
+        let mut process = self.process.take().context("the operator is not started")?;
+        process.signal("TERM")?;
+        process.ended(Duration::from_secs(40)).await
+    }
+
+    /// Ends it as a crash does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(&mut self, within: Duration) -> Result<ExitStatus> {
+        let process = self
+            .process
+            .as_mut()
+            .context("the operator is not started")?;
+        process.ended(within).await
+    }
+
+    /// The last lines of its log.
+    pub(crate) fn log(&self, lines: usize) -> String {
+        tail(&self.log, lines)
+    }
+
+    /// Its health endpoint.
+    pub(crate) fn health(&self) -> Probe {
+        Probe::new(self.address, HEALTH_PORT)
+    }
+}
+
+/// The same cluster, with nothing but this token.
+fn with_token(kubeconfig: &str, token: &str) -> Result<String> {
+    let mut config = serde_json::to_value(Kubeconfig::from_yaml(kubeconfig)?)?;
+    let contexts = config["contexts"].as_array().cloned().unwrap_or_default();
+    config["users"] = contexts
+        .iter()
+        .map(|context| json!({ "name": context["context"]["user"], "user": { "token": token } }))
+        .collect();
+    Ok(config.to_string())
+}
+
+async fn token(admin: &User) -> Result<String> {
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{SERVICE_ACCOUNT}/token");
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": { "expirationSeconds": 86_400 },
+    });
+    let answer = admin
+        .call(Method::POST, &path, "application/json", Some(&request))
+        .await?
+        .object()
+        .context("failed to get a token for the operator's ServiceAccount")?;
+    let token = answer["status"]["token"].as_str();
+    Ok(token.context("the token is missing")?.to_owned())
+}
+
+/// Cargo tells tests where it built the product; an example finds it in the directory above its own.
+fn binary() -> Result<PathBuf> {
+    if let Some(path) = option_env!("CARGO_BIN_EXE_sriov-operator") {
+        return Ok(path.into());
+    }
+    let own = std::env::current_exe()?;
+    for directory in own.ancestors().skip(1).take(2) {
+        let path = directory.join("sriov-operator");
+        if path.is_file() {
+            return Ok(path);
+        }
+    }
+    bail!("sriov-operator is not built: run `cargo build` first")
+}

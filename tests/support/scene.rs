@@ -1,0 +1,194 @@
+//! What most tests start from: a cluster with the product installed and nodes seeded, one replica, and the proxy in
+//! front of it. When it is dropped it prints the replica's log, which the test runner shows for a failed test only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::audit::Call;
+use super::cluster::Cluster;
+use super::kinds::{CONFIG, MUTATING, VALIDATING, text};
+use super::operator::Operator;
+use super::proxy::ServiceProxy;
+use super::user::User;
+use super::wait::eventually;
+use super::{manifests, world};
+
+/// How long a reconcile may take on a busy machine before a test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The injector's webhook configuration, as [`Scene::webhooks`] lists it.
+pub(crate) const INJECTOR_WEBHOOK: &[&str] =
+    &["MutatingWebhookConfiguration network-resources-injector-config"];
+/// The operator webhook's two configurations.
+pub(crate) const OPERATOR_WEBHOOKS: &[&str] = &[
+    "MutatingWebhookConfiguration sriov-operator-webhook-config",
+    "ValidatingWebhookConfiguration sriov-operator-webhook-config",
+];
+/// A cluster and one replica.
+pub(crate) struct Scene {
+    // The order is that of ending.
+    pub(crate) operator: Operator,
+    proxy: ServiceProxy,
+    pub(crate) cluster: Cluster,
+}
+
+impl Scene {
+    /// Installed and seeded; the operator is not started.
+    pub(crate) async fn installed() -> Result<Self> {
+        Self::on(Cluster::boot().await?).await
+    }
+
+    /// The same on a given cluster.
+    pub(crate) async fn on(cluster: Cluster) -> Result<Self> {
+        let scene = Self::bare(cluster).await?;
+        world::load(scene.admin(), &world::seeds()?).await?;
+        Ok(scene)
+    }
+
+    /// Installed, nothing seeded.
+    pub(crate) async fn bare(cluster: Cluster) -> Result<Self> {
+        manifests::install(cluster.admin()).await?;
+        let proxy = ServiceProxy::start(cluster.admin().client());
+        let operator = cluster.operator(1).await?;
+        proxy.add(operator.pod());
+        Ok(Self {
+            operator,
+            proxy,
+            cluster,
+        })
+    }
+
+    /// The operator runs; there is no configuration.
+    pub(crate) async fn running() -> Result<Self> {
+        let mut scene = Self::installed().await?;
+        scene.operator.start()?;
+        scene.operator.ready().await?;
+        Ok(scene)
+    }
+
+    /// The operator runs, and both webhooks are registered.
+    pub(crate) async fn registered() -> Result<Self> {
+        let mut scene = Self::installed().await?;
+        scene.configure(&both_webhooks()).await?;
+        scene.operator.start()?;
+        scene.is_ready().await?;
+        Ok(scene)
+    }
+
+    /// The cluster administrator.
+    pub(crate) fn admin(&self) -> &User {
+        self.cluster.admin()
+    }
+
+    /// Another replica behind the Services, not started; the first has number 1.
+    pub(crate) async fn replica(&self, number: u8) -> Result<Operator> {
+        let operator = self.cluster.operator(number).await?;
+        self.proxy.add(operator.pod());
+        Ok(operator)
+    }
+
+    /// Creates the configuration.
+    pub(crate) async fn configure(&self, spec: &Value) -> Result<()> {
+        self.admin().create(&world::config(spec)).await.map(drop)
+    }
+
+    /// Changes the configuration.
+    pub(crate) async fn reconfigure(&self, spec: &Value) -> Result<()> {
+        let patch = json!({ "spec": spec });
+        self.admin()
+            .merge(CONFIG, "default", &patch)
+            .await
+            .map(drop)
+    }
+
+    /// Waits until the Ready condition is True for the configuration as it is now.
+    pub(crate) async fn is_ready(&mut self) -> Result<()> {
+        let admin = self.cluster.admin();
+        eventually(PATIENCE, "the configuration to be Ready", async || {
+            let config = admin.must_get(CONFIG, "default").await?;
+            let ready = world::condition(&config, "Ready")?;
+            ensure!(ready["status"] == "True", "the condition is {ready}");
+            ensure!(
+                ready["observedGeneration"] == config["metadata"]["generation"],
+                "the condition is for another generation: {ready}"
+            );
+            Ok(())
+        })
+        .await
+    }
+
+    /// The webhook configurations that are registered: kind and name.
+    pub(crate) async fn webhooks(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for kind in [MUTATING, VALIDATING] {
+            for object in self.admin().list(kind).await? {
+                let name = text(&object, "/metadata/name").to_owned();
+                names.push(format!("{} {name}", kind.name));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Waits until exactly these are registered.
+    pub(crate) async fn has_webhooks(&self, expected: &[&str]) -> Result<()> {
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        eventually(PATIENCE, "the webhook configurations", async || {
+            let actual = self.webhooks().await?;
+            ensure!(actual == expected, "registered are {actual:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Every object of the kinds that the product makes, with its resource version.
+    pub(crate) async fn objects(&self) -> Result<BTreeMap<String, String>> {
+        world::inventory(self.admin()).await
+    }
+
+    /// Waits until the configuration is gone and the product has left nothing that was not there `before`.
+    pub(crate) async fn is_as_before(&self, before: &BTreeMap<String, String>) -> Result<()> {
+        eventually(PATIENCE, "everything to be gone", async || {
+            let config = self.admin().get(CONFIG, "default").await?;
+            ensure!(config.is_none(), "the configuration is there: {config:?}");
+            let mut left = self.objects().await?;
+            left.retain(|name, _| !before.contains_key(name));
+            ensure!(left.is_empty(), "left are {:?}", left.keys());
+            Ok(())
+        })
+        .await
+    }
+
+    /// What the operator wrote so far, Leases aside.
+    pub(crate) fn writes(&self) -> Result<Vec<Call>> {
+        let mut calls = self.cluster.calls()?;
+        calls.retain(Call::is_write);
+        Ok(calls)
+    }
+
+    /// Fails when a role lacks what the operator asked for.
+    pub(crate) fn was_allowed_everything(&self) -> Result<()> {
+        let mut calls = self.cluster.calls()?;
+        calls.retain(Call::is_forbidden);
+        ensure!(calls.is_empty(), "the roles do not allow {calls:?}");
+        Ok(())
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        println!("{}", self.cluster.describe());
+        println!("the end of the operator's log:\n{}", self.operator.log(60));
+        if let Err(error) = self.was_allowed_everything() {
+            println!("{error}");
+        }
+    }
+}
+
+/// A configuration with both webhooks on.
+pub(crate) fn both_webhooks() -> Value {
+    json!({ "enableInjector": true, "enableOperatorWebhook": true, "logLevel": 2 })
+}
