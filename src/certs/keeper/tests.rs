@@ -9,9 +9,9 @@ use proptest::prelude::*;
 
 use super::fake::FakeSecrets;
 use super::handover::NewIssuer;
+use super::report::{INJECTOR_CA_CRT, OPERATOR_CA_CRT};
 use super::*;
 use crate::certs::bundle::Bundle;
-use crate::certs::mode::{INJECTOR_CA_CRT, OPERATOR_CA_CRT};
 use crate::certs::pair::ServingPair;
 use crate::certs::rotation::Phase;
 use crate::certs::testing::{at, authority, endpoints, now, operator_service};
