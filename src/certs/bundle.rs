@@ -249,10 +249,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_readers(bytes in proptest::collection::vec(any::<u8>(), 0..300), text in "[-A-Z a-z\n=+/]{0,200}") {
+        fn no_text_breaks_the_readers(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = Bundle::from_live(&bytes);
             let _ = Bundle::from_pem(&bytes);
-            let _ = Bundle::from_pem(text.as_bytes());
         }
     }
 }

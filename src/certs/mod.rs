@@ -1,6 +1,6 @@
 //! Certificates: authority, issuing, bundles, checked serving pairs, rotation.
 //!
-//! A serving pair always comes from a Secret; the modes ([`crate::settings::CertificateMode`]) differ in who writes it.
+//! A serving pair always comes from a Secret; the modes (see [`crate::settings`]) differ in who writes it.
 //!
 //! ```text
 //! leader   Secrets + live caBundles -> rotation::plan -> keeper -> Secrets, bundle to publish

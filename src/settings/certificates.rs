@@ -82,16 +82,16 @@ pub(super) fn mode<C: SettingsCommand>(
     })
 }
 
-/// PEM text with at least one certificate and nothing but certificates: as it is, in base64, or in base64 of that, as the
-/// Secret of the reference's chart has it.
+/// PEM text with at least one certificate and nothing but certificates: as it is, in base64, or in base64 twice, as it
+/// comes out of a Secret whose `ca.crt` was encoded for `caBundle` already.
 fn ca_bundle(text: &str) -> Option<String> {
     let mut pem = text.to_owned();
     for _ in 0..2 {
         if pem.contains("-----BEGIN ") {
             break;
         }
-        pem.retain(|c| !c.is_whitespace());
-        pem = String::from_utf8(STANDARD.decode(&pem).ok()?).ok()?;
+        let packed: String = pem.split_whitespace().collect();
+        pem = String::from_utf8(STANDARD.decode(packed).ok()?).ok()?;
     }
     // Two files joined without a newline in between.
     let pem = pem.replace("----------BEGIN ", "-----\n-----BEGIN ");
