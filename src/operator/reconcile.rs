@@ -30,7 +30,7 @@ use crate::{
     features::{Feature, Features},
     inject,
     render::{self, Component, ComponentError, Desired, Facts, Owner, Owners, Renderer},
-    server::metrics::Metrics,
+    server::{health::Checks, metrics::Metrics},
     settings::{
         Settings,
         tls::{self, TlsOptions, TlsWarning},
@@ -64,6 +64,8 @@ pub struct Parts {
     pub keeper: Keeper,
     /// The pairs that this replica serves.
     pub serving: Arc<ServingStore>,
+    /// What has to hold of this process before it is registered as a webhook.
+    pub own_checks: Arc<Checks>,
     /// What wakes it.
     pub inputs: Inputs,
     /// Where Events are handed in.
@@ -79,6 +81,7 @@ pub struct Reconciler {
     renderer: Renderer,
     applier: Arc<Applier>,
     certificates: Certificates,
+    own_checks: Arc<Checks>,
     inputs: Inputs,
     announcer: Announcer,
     metrics: Arc<Metrics>,
@@ -95,6 +98,7 @@ impl Reconciler {
             renderer,
             keeper,
             serving,
+            own_checks,
             inputs,
             events,
             metrics,
@@ -105,6 +109,7 @@ impl Reconciler {
             client,
             settings,
             renderer,
+            own_checks,
             inputs,
             announcer: Announcer::new(events),
             metrics,
@@ -128,6 +133,10 @@ impl Reconciler {
 
     pub(super) fn certificates(&self) -> &Certificates {
         &self.certificates
+    }
+
+    pub(super) fn own_checks(&self) -> &Checks {
+        &self.own_checks
     }
 
     pub(super) fn announcer(&self) -> &Announcer {

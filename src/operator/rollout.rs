@@ -154,11 +154,17 @@ impl Reconciler {
                 "a serving certificate in Secret {secret} that its CA bundle verifies"
             ));
         }
-        let dedicated = self.settings().components.serving == AdmissionServing::Dedicated;
-        if dedicated && !self.has_ready_pod(rollout.component).await {
-            return Some("a ready pod of its DaemonSet".to_owned());
+        match self.settings().components.serving {
+            AdmissionServing::Dedicated if self.has_ready_pod(rollout.component).await => None,
+            AdmissionServing::Dedicated => Some("a ready pod of its DaemonSet".to_owned()),
+            AdmissionServing::InProcess => {
+                let checked = self.own_checks().run().await;
+                let failed = checked
+                    .findings()
+                    .find_map(|(name, finding)| Some((name, finding.as_ref().err()?.clone())));
+                failed.map(|(name, reason)| format!("this process: {name}: {reason}"))
+            }
         }
-        None
     }
 
     /// Whether the DaemonSet of a dedicated webhook has a ready pod. Asked only until its webhook is registered.
