@@ -1,11 +1,14 @@
 //! The command line: one file a subcommand.
 
+mod check;
 mod client;
 mod crds;
 mod output;
 mod process;
 mod readiness;
 mod run;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -21,6 +24,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Run>),
+    Check(check::Check),
     Crds(crds::Crds),
 }
 
@@ -29,10 +33,12 @@ impl Cli {
     ///
     /// # Errors
     /// What the command could not do, for people.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self) -> Result<ExitCode> {
         match self.command {
-            Command::Run(run) => run.run(),
-            Command::Crds(crds) => crds.run(),
+            Command::Run(run) => run.run()?,
+            Command::Check(check) => return Ok(check.run()),
+            Command::Crds(crds) => crds.run()?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 }
