@@ -22,6 +22,7 @@ fn bounded() -> ProptestConfig {
         cases,
         // A recorded object that is mutated in many places takes long to shrink to its last byte.
         max_shrink_iters: 2_000,
+        failure_persistence: None,
         ..ProptestConfig::default()
     }
 }
