@@ -6,7 +6,9 @@ mod crds;
 mod output;
 mod process;
 mod readiness;
+mod render;
 mod run;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -24,8 +26,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Run>),
+    Webhook(Box<webhook::Webhook>),
     Check(check::Check),
     Crds(crds::Crds),
+    Render(Box<render::Render>),
 }
 
 impl Cli {
@@ -36,8 +40,10 @@ impl Cli {
     pub fn run(self) -> Result<ExitCode> {
         match self.command {
             Command::Run(run) => run.run()?,
+            Command::Webhook(webhook) => webhook.run()?,
             Command::Check(check) => return Ok(check.run()),
             Command::Crds(crds) => crds.run()?,
+            Command::Render(render) => render.run()?,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -9,12 +9,13 @@ use tracing::{info, warn};
 
 use super::{
     client,
-    process::{self, Serves, Serving, background},
+    process::{self, Serving, Stores, background},
 };
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
+    inject::Loaded,
     operator::{
-        Events, Inputs, Reconciler,
+        Events, Inputs, Parts, Reconciler,
         config::{Observed, watch_config, watch_namespace},
         controller,
         lease::{Elector, Leadership},
@@ -57,25 +58,31 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
     client::check_version(&client).await?;
 
     let mut supervisor = Supervisor::new();
+    let process = &settings.process;
+    let injector = &settings.admission.injector;
+    let pods = process::pod_stores(&mut supervisor, &client, process, injector);
+    let stores = Stores {
+        config: process::config_store(&mut supervisor, &client, process),
+        cluster: Some(process::cluster_stores(&mut supervisor, &client, process)),
+        pods: Some(Arc::clone(&pods)),
+    };
     let serving = Serving::start(
         &mut supervisor,
         &client,
-        &settings.process,
+        process,
         &settings.admission,
-        Serves {
-            operator: true,
-            injector: true,
-        },
+        stores,
         |endpoint| trust(&settings, &endpoint.secret),
         level,
     )?;
-    let leadership = elect(&mut supervisor, &client, &settings, &serving.metrics)?;
+    let leadership = elect(&mut supervisor, &client, &settings, &serving.metrics);
     operate(
         &mut supervisor,
         &client,
         &settings,
         renderer,
         &serving,
+        pods.watch_switches(),
         leadership,
     )?;
     process::until_stopped(supervisor, signals, &settings.process).await
@@ -100,7 +107,7 @@ fn elect(
     client: &Client,
     settings: &Settings,
     metrics: &Arc<Metrics>,
-) -> Result<watch::Receiver<Leadership>> {
+) -> watch::Receiver<Leadership> {
     let elector = match settings.leader_election {
         Some(durations) => Elector::new(
             client.clone(),
@@ -128,7 +135,7 @@ fn elect(
             }
         }
     });
-    Ok(leadership)
+    leadership
 }
 
 fn operate(
@@ -137,6 +144,7 @@ fn operate(
     settings: &Arc<Settings>,
     renderer: Renderer,
     serving: &Serving,
+    switches: watch::Receiver<Arc<Loaded>>,
     leadership: watch::Receiver<Leadership>,
 ) -> Result<()> {
     let namespace = settings.process.namespace.clone();
@@ -172,23 +180,23 @@ fn operate(
         settings.lifetimes.certificate,
         settings.lifetimes.settle_time,
     )?;
-    let reconciler = Reconciler::new(
-        client.clone(),
-        Arc::clone(settings),
+    let reconciler = Reconciler::new(Parts {
+        client: client.clone(),
+        settings: Arc::clone(settings),
         renderer,
-        Keeper::new(client.clone(), &namespace, lifetimes),
-        Arc::clone(&serving.pairs),
-        Inputs {
+        keeper: Keeper::new(client.clone(), &namespace, lifetimes),
+        serving: Arc::clone(&serving.pairs),
+        inputs: Inputs {
             config: config_rx,
             namespace: namespace_rx,
             platform: facts_rx,
             published: serving.published.clone(),
             pairs: serving.pairs.changes(),
-            switches: serving.pods.watch_switches(),
+            switches,
         },
         events,
-        Arc::clone(&serving.metrics),
-    );
+        metrics: Arc::clone(&serving.metrics),
+    });
     let stopping = supervisor.stopping(Stage::Writing);
     supervisor.spawn("operator", Stage::Writing, async move {
         let ending = stopping.clone();
