@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand.
 
+mod cleanup;
 mod client;
 mod crds;
 mod output;
@@ -26,6 +27,7 @@ enum Command {
     Webhook(Box<webhook::Webhook>),
     Crds(crds::Crds),
     Render(Box<render::Render>),
+    Cleanup(cleanup::Cleanup),
 }
 
 impl Cli {
@@ -39,6 +41,7 @@ impl Cli {
             Command::Webhook(webhook) => webhook.run(),
             Command::Crds(crds) => crds.run(),
             Command::Render(render) => render.run(),
+            Command::Cleanup(cleanup) => cleanup.run(),
         }
     }
 }
