@@ -1,6 +1,7 @@
 //! The main job, told from outside: one configuration object, and what comes and goes with it.
 
 use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -310,7 +311,12 @@ async fn an_operator_that_is_stopped_loses_nothing() -> Result<()> {
         scene.operator.start()?;
         tokio::time::sleep(Duration::from_millis(life)).await;
         let status = scene.operator.stop().await?;
-        ensure!(status.success(), "after {life} ms it ended with {status}");
+        // A signal that comes before the process can take one ends it, and that loses nothing either.
+        let before_it_could_answer = life == 0 && status.signal() == Some(15);
+        ensure!(
+            status.success() || before_it_could_answer,
+            "after {life} ms it ended with {status}"
+        );
     }
     scene.operator.start()?;
     scene.is_ready().await?;

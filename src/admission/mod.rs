@@ -14,17 +14,21 @@
 
 mod answer;
 mod body;
+mod custom_resources;
 mod deadline;
 mod decision;
 mod handlers;
+mod pods;
 mod refusal;
 mod review;
 mod router;
 mod uid;
 mod webhook;
 
+pub use custom_resources::StoredCustomResources;
 pub use decision::{Cause, Decision, Denial, Details, Undecided};
 pub use handlers::{CustomResources, Handlers, Pods, Verdict};
+pub use pods::StoredPods;
 pub use review::{GroupVersionKind, GroupVersionResource, Operation, Request};
 pub use router::{Limits, router};
 pub use webhook::Webhook;

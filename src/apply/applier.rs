@@ -226,6 +226,7 @@ impl Applier {
             .map_err(|contested| Error::Contested {
                 object: object.clone(),
                 manager: contested.manager,
+                retry_in: contested.retry_in,
             })
     }
 

@@ -26,6 +26,8 @@ pub enum Error {
         object: ObjectRef,
         /// The other field manager.
         manager: String,
+        /// When it is repaired again.
+        retry_in: std::time::Duration,
     },
     /// The API server refused or could not be reached.
     #[error("failed to {verb} {object}: {message}")]

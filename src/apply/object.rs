@@ -16,6 +16,15 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
+    /// The object of that name, if its kind is one that is applied.
+    pub fn find(api_version: &str, kind: &str, name: &str) -> Option<Self> {
+        let kind = Kind::find(api_version, kind)?;
+        Some(Self {
+            kind,
+            name: name.to_owned(),
+        })
+    }
+
     /// Reads kind and name of a rendered object.
     ///
     /// # Errors

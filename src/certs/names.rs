@@ -62,6 +62,25 @@ impl Endpoint {
     }
 }
 
+/// The Service of the webhooks of the custom resources.
+pub const OPERATOR_SERVICE: &str = "operator-webhook-service";
+/// The Service of the injector.
+pub const INJECTOR_SERVICE: &str = "network-resources-injector-service";
+
+/// The endpoints of both Services in a namespace: the operator webhook's and the injector's, with their Secrets.
+pub fn endpoints(namespace: &str, operator_secret: &str, injector_secret: &str) -> [Endpoint; 2] {
+    [
+        Endpoint::new(
+            ServiceName::new(OPERATOR_SERVICE, namespace),
+            operator_secret,
+        ),
+        Endpoint::new(
+            ServiceName::new(INJECTOR_SERVICE, namespace),
+            injector_secret,
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

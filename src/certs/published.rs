@@ -3,7 +3,10 @@
 //! The leader needs them to know when a new CA is published everywhere, every replica to know whether what it serves
 //! will be believed. It writes nothing.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::{StreamExt, stream::SelectAll};
@@ -70,7 +73,7 @@ impl fmt::Display for Configuration {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Published {
     /// Whether each has been looked at once.
-    listed: BTreeMap<Configuration, ()>,
+    listed: BTreeSet<Configuration>,
     configurations: BTreeMap<Configuration, Registered>,
 }
 
@@ -79,8 +82,8 @@ pub struct Published {
 pub struct Registered {
     /// The bundle (PEM) of its webhooks; `None` when one of them has none.
     pub ca_bundle: Option<Vec<u8>>,
-    /// The Service that its first webhook is called through.
-    pub service: Option<String>,
+    /// Whether a call that fails lets the request through (`failurePolicy: Ignore`).
+    pub ignores_failures: bool,
 }
 
 impl Published {
@@ -88,7 +91,7 @@ impl Published {
     pub fn is_complete(&self) -> bool {
         Configuration::ALL
             .iter()
-            .all(|configuration| self.listed.contains_key(configuration))
+            .all(|configuration| self.listed.contains(configuration))
     }
 
     /// A configuration, if it exists.
@@ -138,7 +141,7 @@ pub async fn watch_published(client: Client, published: watch::Sender<Published>
         };
         published.send_if_modified(|published| {
             let before = published.clone();
-            published.listed.insert(configuration, ());
+            published.listed.insert(configuration);
             match update {
                 Some(registered) => published.configurations.insert(configuration, registered),
                 None => published.configurations.remove(&configuration),
@@ -163,11 +166,9 @@ fn registered(data: &Value) -> Registered {
     let bundles: Option<Vec<Vec<u8>>> = webhooks.iter().map(bundle).collect();
     Registered {
         ca_bundle: bundles.and_then(|bundles| bundles.into_iter().next()),
-        service: webhooks
-            .first()
-            .and_then(|webhook| webhook.pointer("/clientConfig/service/name"))
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        ignores_failures: webhooks
+            .iter()
+            .any(|webhook| webhook["failurePolicy"] == "Ignore"),
     }
 }
 
@@ -179,13 +180,13 @@ mod tests {
 
     #[test]
     fn a_configuration_without_a_bundle_on_every_webhook_has_none() {
-        let with = json!({"clientConfig": {"caBundle": "YQ==", "service": {"name": "s"}}});
+        let with = json!({"failurePolicy": "Ignore", "clientConfig": {"caBundle": "YQ=="}});
         let without = json!({"clientConfig": {"caBundle": ""}});
         assert_eq!(
             registered(&json!({"webhooks": [with]})),
             Registered {
                 ca_bundle: Some(b"a".to_vec()),
-                service: Some("s".into())
+                ignores_failures: true
             }
         );
         assert_eq!(

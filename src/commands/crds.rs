@@ -12,7 +12,7 @@ use crate::api::crd;
 /// Helm does not upgrade definitions. Do it with:
 /// `sriov-operator crds | kubectl apply --server-side -f -`
 #[derive(Debug, clap::Args)]
-pub struct Crds {
+pub(super) struct Crds {
     /// How to print them.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -23,7 +23,7 @@ pub struct Crds {
 
 impl Crds {
     /// Runs the command.
-    pub fn run(&self) -> Result<()> {
+    pub(super) fn run(&self) -> Result<()> {
         let Some(directory) = &self.directory else {
             return output::objects(&mut std::io::stdout().lock(), self.output, &crd::all());
         };

@@ -1,7 +1,11 @@
 //! The command line: one file a subcommand.
 
+mod client;
 mod crds;
 mod output;
+mod process;
+mod readiness;
+mod run;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -16,6 +20,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Run>),
     Crds(crds::Crds),
 }
 
@@ -26,6 +31,7 @@ impl Cli {
     /// What the command could not do, for people.
     pub fn run(self) -> Result<()> {
         match self.command {
+            Command::Run(run) => run.run(),
             Command::Crds(crds) => crds.run(),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// The format of printed objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub(super) enum Format {
     /// YAML, one document an object.
     #[default]
     Yaml,
@@ -16,7 +16,7 @@ pub enum Format {
 }
 
 /// Prints objects. A reader that has gone away, such as `head`, is no error.
-pub fn objects(out: &mut impl Write, format: Format, objects: &[Value]) -> Result<()> {
+pub(super) fn objects(out: &mut impl Write, format: Format, objects: &[Value]) -> Result<()> {
     let text = match format {
         Format::Json => {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});

@@ -16,7 +16,7 @@ use tracing::warn;
 use crate::api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig};
 
 /// An object that is watched: not known yet, not there, or there.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub enum Observed<K> {
     /// The first list has not ended.
     #[default]
@@ -38,13 +38,21 @@ impl<K> Observed<K> {
 }
 
 /// Watches `SriovOperatorConfig/default` of a namespace until dropped.
-pub async fn watch_config(client: Client, namespace: &str, sender: watch::Sender<Observed<SriovOperatorConfig>>) {
+pub async fn watch_config(
+    client: Client,
+    namespace: &str,
+    sender: watch::Sender<Observed<SriovOperatorConfig>>,
+) {
     let api: Api<SriovOperatorConfig> = Api::namespaced(client, namespace);
     observe(api, DEFAULT_CONFIG_NAME, sender, needs_reconcile).await;
 }
 
 /// Watches the metadata of a Namespace until dropped.
-pub async fn watch_namespace(client: Client, name: &str, sender: watch::Sender<Observed<PartialObjectMeta<Namespace>>>) {
+pub async fn watch_namespace(
+    client: Client,
+    name: &str,
+    sender: watch::Sender<Observed<PartialObjectMeta<Namespace>>>,
+) {
     let api: Api<PartialObjectMeta<Namespace>> = Api::all(client);
     observe(api, name, sender, |before, after| {
         before.metadata.uid != after.metadata.uid
@@ -56,13 +64,22 @@ pub async fn watch_namespace(client: Client, name: &str, sender: watch::Sender<O
 /// Whether a change of the config matters to the reconciler. Its status does not: we write it ourselves.
 fn needs_reconcile(before: &SriovOperatorConfig, after: &SriovOperatorConfig) -> bool {
     fn identity(meta: &ObjectMeta) -> (&Option<String>, Option<i64>, bool, &Option<Vec<String>>) {
-        (&meta.uid, meta.generation, meta.deletion_timestamp.is_some(), &meta.finalizers)
+        (
+            &meta.uid,
+            meta.generation,
+            meta.deletion_timestamp.is_some(),
+            &meta.finalizers,
+        )
     }
     identity(&before.metadata) != identity(&after.metadata)
 }
 
-async fn observe<K>(api: Api<K>, name: &str, sender: watch::Sender<Observed<K>>, matters: impl Fn(&K, &K) -> bool)
-where
+async fn observe<K>(
+    api: Api<K>,
+    name: &str,
+    sender: watch::Sender<Observed<K>>,
+    matters: impl Fn(&K, &K) -> bool,
+) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -110,8 +127,11 @@ mod tests {
 
     #[test]
     fn a_change_of_the_status_alone_wakes_nobody() {
-        let before = config(json!({"metadata": {"uid": "a", "generation": 1, "resourceVersion": "1"}}));
-        let status = config(json!({"metadata": {"uid": "a", "generation": 1, "resourceVersion": "2"}, "status": {"injector": "x"}}));
+        let before =
+            config(json!({"metadata": {"uid": "a", "generation": 1, "resourceVersion": "1"}}));
+        let status = config(
+            json!({"metadata": {"uid": "a", "generation": 1, "resourceVersion": "2"}, "status": {"injector": "x"}}),
+        );
         assert!(!needs_reconcile(&before, &status));
         for changed in [
             json!({"metadata": {"uid": "b", "generation": 1}}),

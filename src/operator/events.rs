@@ -51,8 +51,14 @@ impl Reason {
 
     fn type_(self) -> EventType {
         match self {
-            Self::ReadyChanged | Self::ComponentEnabled | Self::ComponentDisabled | Self::CertificateRenewed => EventType::Normal,
-            Self::DriftRepaired | Self::CertificateRefused | Self::UnknownFeatureGate | Self::InvalidSwitches => EventType::Warning,
+            Self::ReadyChanged
+            | Self::ComponentEnabled
+            | Self::ComponentDisabled
+            | Self::CertificateRenewed => EventType::Normal,
+            Self::DriftRepaired
+            | Self::CertificateRefused
+            | Self::UnknownFeatureGate
+            | Self::InvalidSwitches => EventType::Warning,
         }
     }
 }
@@ -65,14 +71,23 @@ impl Events {
     /// The sender, and the task that publishes what is handed in until every sender is gone.
     pub fn new(client: Client, instance: &str) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (sender, mut receiver) = mpsc::channel::<(Event, ObjectReference)>(QUEUE);
-        let reporter = Reporter { controller: "sriov-operator".into(), instance: Some(instance.to_owned()) };
+        let reporter = Reporter {
+            controller: "sriov-operator".into(),
+            instance: Some(instance.to_owned()),
+        };
         let recorder = Recorder::new(client, reporter);
         let publish = async move {
             while let Some((event, about)) = receiver.recv().await {
-                match tokio::time::timeout(PUBLISH_TIMEOUT, recorder.publish(&event, &about)).await {
+                match tokio::time::timeout(PUBLISH_TIMEOUT, recorder.publish(&event, &about)).await
+                {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => warn!(reason = event.reason, %error, "failed to publish an Event"),
-                    Err(_) => warn!(reason = event.reason, "failed to publish an Event: no answer in time"),
+                    Ok(Err(error)) => {
+                        warn!(reason = event.reason, %error, "failed to publish an Event")
+                    }
+                    Err(_) => warn!(
+                        reason = event.reason,
+                        "failed to publish an Event: no answer in time"
+                    ),
                 }
             }
         };

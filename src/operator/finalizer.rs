@@ -15,16 +15,24 @@ use crate::{
 
 /// Whether the config carries our finalizer.
 pub(super) fn is_present(config: &SriovOperatorConfig) -> bool {
-    finalizers(config).iter().any(|finalizer| finalizer == OPERATOR_CONFIG_FINALIZER)
+    finalizers(config)
+        .iter()
+        .any(|finalizer| finalizer == OPERATOR_CONFIG_FINALIZER)
 }
 
 /// Adds our finalizer. A config that changed meanwhile is a conflict, which the next pass resolves.
-pub(super) async fn add(api: &Api<SriovOperatorConfig>, config: &SriovOperatorConfig) -> Result<(), Error> {
+pub(super) async fn add(
+    api: &Api<SriovOperatorConfig>,
+    config: &SriovOperatorConfig,
+) -> Result<(), Error> {
     patch(api, addition(config)).await
 }
 
 /// Removes our finalizer.
-pub(super) async fn remove(api: &Api<SriovOperatorConfig>, config: &SriovOperatorConfig) -> Result<(), Error> {
+pub(super) async fn remove(
+    api: &Api<SriovOperatorConfig>,
+    config: &SriovOperatorConfig,
+) -> Result<(), Error> {
     match removal(config) {
         Some(removal) => patch(api, removal).await,
         None => Ok(()),
@@ -32,9 +40,16 @@ pub(super) async fn remove(api: &Api<SriovOperatorConfig>, config: &SriovOperato
 }
 
 async fn patch(api: &Api<SriovOperatorConfig>, patch: serde_json::Value) -> Result<(), Error> {
-    let patch: JsonPatch = serde_json::from_value(patch).map_err(|error| Error::Config(kube::Error::SerdeError(error).into()))?;
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    match api.patch(DEFAULT_CONFIG_NAME, &params, &Patch::Json::<()>(patch)).await {
+    let patch: JsonPatch = serde_json::from_value(patch)
+        .map_err(|error| Error::Config(kube::Error::SerdeError(error).into()))?;
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    };
+    match api
+        .patch(DEFAULT_CONFIG_NAME, &params, &Patch::Json::<()>(patch))
+        .await
+    {
         Ok(_) => Ok(()),
         // Gone meanwhile: the watch shows it.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
@@ -61,7 +76,9 @@ fn addition(config: &SriovOperatorConfig) -> serde_json::Value {
 }
 
 fn removal(config: &SriovOperatorConfig) -> Option<serde_json::Value> {
-    let index = finalizers(config).iter().position(|finalizer| finalizer == OPERATOR_CONFIG_FINALIZER)?;
+    let index = finalizers(config)
+        .iter()
+        .position(|finalizer| finalizer == OPERATOR_CONFIG_FINALIZER)?;
     let path = format!("/metadata/finalizers/{index}");
     Some(json!([
         {"op": "test", "path": "/metadata/uid", "value": config.metadata.uid},
@@ -74,7 +91,10 @@ fn removal(config: &SriovOperatorConfig) -> Option<serde_json::Value> {
 mod tests {
     use super::*;
 
-    fn patched(finalizers: &[&str], patch: impl Fn(&SriovOperatorConfig) -> serde_json::Value) -> serde_json::Value {
+    fn patched(
+        finalizers: &[&str],
+        patch: impl Fn(&SriovOperatorConfig) -> serde_json::Value,
+    ) -> serde_json::Value {
         let mut object = json!({
             "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovOperatorConfig",
             "metadata": {"name": "default", "uid": "u"}, "spec": {"enableInjector": false, "logLevel": 0}
@@ -91,16 +111,28 @@ mod tests {
     #[test]
     fn it_is_added_beside_others_and_nothing_else_changes() {
         let object = patched(&[], addition);
-        assert_eq!(object["metadata"]["finalizers"], json!([OPERATOR_CONFIG_FINALIZER]));
-        assert_eq!(object["spec"], json!({"enableInjector": false, "logLevel": 0}));
-        assert_eq!(patched(&["x/y"], addition)["metadata"]["finalizers"], json!(["x/y", OPERATOR_CONFIG_FINALIZER]));
+        assert_eq!(
+            object["metadata"]["finalizers"],
+            json!([OPERATOR_CONFIG_FINALIZER])
+        );
+        assert_eq!(
+            object["spec"],
+            json!({"enableInjector": false, "logLevel": 0})
+        );
+        assert_eq!(
+            patched(&["x/y"], addition)["metadata"]["finalizers"],
+            json!(["x/y", OPERATOR_CONFIG_FINALIZER])
+        );
     }
 
     #[test]
     fn it_is_removed_from_among_others() {
-        let object = patched(&["a/b", OPERATOR_CONFIG_FINALIZER, "c/d"], |config| removal(config).unwrap());
+        let object = patched(&["a/b", OPERATOR_CONFIG_FINALIZER, "c/d"], |config| {
+            removal(config).unwrap()
+        });
         assert_eq!(object["metadata"]["finalizers"], json!(["a/b", "c/d"]));
-        let without: SriovOperatorConfig = serde_json::from_value(json!({"metadata": {"finalizers": ["a/b"]}})).unwrap();
+        let without: SriovOperatorConfig =
+            serde_json::from_value(json!({"metadata": {"finalizers": ["a/b"]}})).unwrap();
         assert_eq!(removal(&without), None);
     }
 

@@ -1,1 +1,25 @@
 //! The reconciler of `SriovOperatorConfig/default`.
+//!
+//! ```text
+//! config, Namespace, platform, bundles, pairs, switches, drift -> controller -> one pass at a time
+//! pass: absent -> sweep | going -> teardown | present -> finalizer, certificates, components, status
+//! ```
+//!
+//! [`controller`] decides when a pass is made, [`reconcile`] what it does. Only the replica that holds the [`lease`]
+//! makes passes. Every pass can be cut short at any point: the next one starts from what is in the cluster.
+
+mod certificates;
+pub mod config;
+pub mod controller;
+mod error;
+mod events;
+mod finalizer;
+pub mod lease;
+mod reconcile;
+mod report;
+mod status;
+mod teardown;
+
+pub use error::Error;
+pub use events::Events;
+pub use reconcile::{Inputs, Reconciler, Verdict};

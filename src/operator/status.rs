@@ -42,15 +42,35 @@ pub(super) fn conditions(
     now: Timestamp,
 ) -> Vec<Condition> {
     let (status, reason, message) = match outcome {
-        Outcome::Ready => ("True", "OperatorConfigReady", "Every enabled component is rolled out as configured.".to_owned()),
+        Outcome::Ready => (
+            "True",
+            "OperatorConfigReady",
+            "Every enabled component is rolled out as configured.".to_owned(),
+        ),
         Outcome::Unsupported(message) => ("False", "UnsupportedConfiguration", message.clone()),
         Outcome::Failed(message) => ("False", "OperatorConfigSyncFailed", message.clone()),
     };
     let ready = condition(before, READY, status, reason, message, generation, now);
     let degraded = if warnings.is_empty() {
-        condition(before, DEGRADED, "False", "AsExpected", String::new(), generation, now)
+        condition(
+            before,
+            DEGRADED,
+            "False",
+            "AsExpected",
+            String::new(),
+            generation,
+            now,
+        )
     } else {
-        condition(before, DEGRADED, "True", "Warnings", warnings.join("; "), generation, now)
+        condition(
+            before,
+            DEGRADED,
+            "True",
+            "Warnings",
+            warnings.join("; "),
+            generation,
+            now,
+        )
     };
     vec![ready, degraded]
 }
@@ -82,7 +102,10 @@ fn condition(
 
 fn cut(mut message: String) -> String {
     if message.len() > LONGEST_MESSAGE {
-        let end = (0..=LONGEST_MESSAGE).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
+        let end = (0..=LONGEST_MESSAGE)
+            .rev()
+            .find(|end| message.is_char_boundary(*end))
+            .unwrap_or_default();
         message.truncate(end);
         message.push('…');
     }
@@ -91,7 +114,10 @@ fn cut(mut message: String) -> String {
 
 /// Those of the new conditions that differ from the stored ones in anything.
 pub(super) fn changed<'a>(before: &[Condition], after: &'a [Condition]) -> Vec<&'a Condition> {
-    after.iter().filter(|condition| !before.contains(condition)).collect()
+    after
+        .iter()
+        .filter(|condition| !before.contains(condition))
+        .collect()
 }
 
 /// Writes the conditions through the status subresource of the very object that was read.
@@ -106,7 +132,14 @@ pub(super) async fn write(
         "metadata": {"name": DEFAULT_CONFIG_NAME, "uid": config.metadata.uid},
         "status": {"conditions": conditions},
     });
-    match api.patch_status(DEFAULT_CONFIG_NAME, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(body)).await {
+    match api
+        .patch_status(
+            DEFAULT_CONFIG_NAME,
+            &PatchParams::apply(FIELD_MANAGER).force(),
+            &Patch::Apply(body),
+        )
+        .await
+    {
         Ok(_) => Ok(()),
         // Gone, or another object of that name by now: the watch shows it.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
@@ -126,8 +159,14 @@ mod tests {
     fn a_transition_time_moves_only_with_the_status() {
         let first = conditions(&[], &Outcome::Failed("a".into()), &[], Some(1), at(10));
         let second = conditions(&first, &Outcome::Failed("b".into()), &[], Some(2), at(20));
-        assert_eq!(second[0].last_transition_time, first[0].last_transition_time);
-        assert_eq!((second[0].message.as_str(), second[0].observed_generation), ("b", Some(2)));
+        assert_eq!(
+            second[0].last_transition_time,
+            first[0].last_transition_time
+        );
+        assert_eq!(
+            (second[0].message.as_str(), second[0].observed_generation),
+            ("b", Some(2))
+        );
         let third = conditions(&second, &Outcome::Ready, &[], Some(2), at(30));
         assert_eq!(third[0].last_transition_time, at(30).to_string());
     }
@@ -135,8 +174,21 @@ mod tests {
     #[test]
     fn nothing_changed_is_nothing_to_write() {
         let first = conditions(&[], &Outcome::Ready, &["w".into()], Some(1), at(10));
-        assert!(changed(&first, &conditions(&first, &Outcome::Ready, &["w".into()], Some(1), at(20))).is_empty());
-        assert_eq!(changed(&first, &conditions(&first, &Outcome::Ready, &[], Some(1), at(20))).len(), 1);
+        assert!(
+            changed(
+                &first,
+                &conditions(&first, &Outcome::Ready, &["w".into()], Some(1), at(20))
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            changed(
+                &first,
+                &conditions(&first, &Outcome::Ready, &[], Some(1), at(20))
+            )
+            .len(),
+            1
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod health;
 mod listener;
 pub mod metrics;
 mod places;
+pub mod self_check;
 pub mod tls;
 
 pub use accept::{Options, Shutdown, serve};

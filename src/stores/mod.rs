@@ -1,1 +1,28 @@
 //! What admission reads: watches, cut down when decoded, with their indexes.
+//!
+//! Owns the mirrors of the cluster's objects and what this replica admitted a moment ago; the verdicts are those of
+//! `policy` and `inject`, which are handed a view. Writes nothing to the cluster.
+//!
+//! ```text
+//! API server --list, watch--> reflect --objects--> sinks, nads --> policy::cluster, inject::Nads, Switches
+//!                             health                               recent   <-- ClusterStores, PodStores
+//! ```
+
+mod cluster;
+mod health;
+mod mirror;
+mod nads;
+mod object;
+mod pods;
+mod recent;
+mod reflect;
+mod sinks;
+mod source;
+
+#[cfg(test)]
+pub(crate) mod fake_api;
+
+pub use cluster::{ClusterStores, Unavailable};
+pub use mirror::{Mirror, NotReady, Status};
+pub use nads::ReadError;
+pub use pods::{PodStores, SWITCHES};

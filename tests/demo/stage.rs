@@ -121,14 +121,16 @@ impl Stage {
     }
 
     /// Creates what the demo needs beside the product, unless it is there.
-    pub(crate) async fn seed(&self) -> Result<()> {
+    pub(crate) async fn seed(&mut self) -> Result<()> {
         let mut missing = Vec::new();
         for object in world::seeds()? {
             if !exists(&self.admin, &object).await? {
                 missing.push(object);
             }
         }
-        world::load(&self.admin, &missing).await
+        world::load(&self.admin, &missing).await?;
+        self.found = world::inventory(&self.admin).await?;
+        Ok(())
     }
 
     /// What to try by hand.

@@ -9,6 +9,7 @@ pub mod secrets;
 pub mod store;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -84,6 +85,24 @@ pub enum News {
         /// Why.
         reason: Reason,
     },
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Authority(change) => write!(f, "the certificate authority: {change}"),
+            Self::Issued {
+                secret,
+                expires,
+                reason,
+            } => {
+                write!(
+                    f,
+                    "a certificate valid until {expires} was issued into Secret {secret}: {reason}"
+                )
+            }
+        }
+    }
 }
 
 /// Why Secrets are not as they should be.

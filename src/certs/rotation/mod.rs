@@ -19,6 +19,7 @@
 pub mod leaves;
 pub mod state;
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -96,6 +97,21 @@ pub enum Change {
         /// What it was, without anything of a key.
         what: String,
     },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made { expires } => write!(f, "a CA valid until {expires} was made"),
+            Self::TookOver { expires } => {
+                write!(f, "the CA valid until {expires} issues from now on")
+            }
+            Self::Dropped { expires } => {
+                write!(f, "the CA valid until {expires} is trusted no longer")
+            }
+            Self::Repaired { what } => write!(f, "repaired: {what}"),
+        }
+    }
 }
 
 impl Phase {

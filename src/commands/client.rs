@@ -1,0 +1,62 @@
+//! The client for the API server: a kubeconfig that was named, or the pod's ServiceAccount.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+/// How long a connection to the API server may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The oldest Kubernetes that knows match conditions: without them a dead backend could block deletions.
+const OLDEST: (u32, u32) = (1, 30);
+
+/// A client for these kubeconfig files, merged as kubectl does; for the pod's ServiceAccount when there are none.
+pub(super) async fn connect(kubeconfig: &[PathBuf]) -> Result<Client> {
+    let mut config = if kubeconfig.is_empty() {
+        Config::incluster().context(
+            "no kubeconfig is given (--kubeconfig, KUBECONFIG) and this is no pod with a ServiceAccount",
+        )?
+    } else {
+        let mut merged = Kubeconfig::default();
+        for path in kubeconfig {
+            let next = Kubeconfig::read_from(path)
+                .with_context(|| format!("failed to read the kubeconfig {}", path.display()))?;
+            merged = merged
+                .merge(next)
+                .context("the kubeconfig files do not fit together")?;
+        }
+        Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default())
+            .await
+            .context("the kubeconfig cannot be used")?
+    };
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    Client::try_from(config).context("failed to set up the client for the API server")
+}
+
+/// Refuses an API server that is too old. One that does not answer is judged when it does.
+pub(super) async fn check_version(client: &Client) -> Result<()> {
+    let Ok(Ok(version)) = tokio::time::timeout(CONNECT_TIMEOUT, client.apiserver_version()).await
+    else {
+        tracing::warn!("the API server does not tell its version; going on");
+        return Ok(());
+    };
+    let number = |text: &str| {
+        text.trim_end_matches(|c: char| !c.is_ascii_digit())
+            .parse::<u32>()
+            .ok()
+    };
+    if let (Some(major), Some(minor)) = (number(&version.major), number(&version.minor))
+        && (major, minor) < OLDEST
+    {
+        bail!(
+            "the API server is Kubernetes {major}.{minor}, and {}.{} or newer is needed: older ones do not evaluate the \
+             match conditions that keep deletions independent of the webhooks",
+            OLDEST.0,
+            OLDEST.1
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! `/readyz`: whether the API server's next call would be answered, and believed.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::process::{Called, Serving};
+use crate::{
+    api::SriovOperatorConfigSpec,
+    certs::{
+        bundle::Bundle,
+        names::OPERATOR_SERVICE,
+        published::{Configuration, Published},
+    },
+    server::{health, self_check},
+};
+
+/// The checks, by name: `shutdown`, `cluster-stores`, `pod-stores`, `webhook-configurations`, `serving`.
+pub(super) fn checks(
+    serving: &Serving,
+    called: Vec<Called>,
+    address: SocketAddr,
+    leaving: CancellationToken,
+) -> health::Checks {
+    let checks = health::Checks::new().with("shutdown", move || {
+        let leaving = leaving.is_cancelled();
+        async move {
+            if leaving {
+                Err("the process is stopping".to_owned())
+            } else {
+                Ok(())
+            }
+        }
+    });
+    let cluster = Arc::clone(&serving.cluster);
+    let checks = checks.with("cluster-stores", move || {
+        let ready = cluster.ready().map_err(|error| error.to_string());
+        async move { ready }
+    });
+    let pods = Arc::clone(&serving.pods);
+    let checks = checks.with("pod-stores", move || {
+        let ready = pods.ready().map_err(|error| error.to_string());
+        async move { ready }
+    });
+    let published = serving.published.clone();
+    let checks = checks.with("webhook-configurations", move || {
+        let complete = published.borrow().is_complete();
+        async move {
+            if complete {
+                Ok(())
+            } else {
+                Err("not looked at yet".to_owned())
+            }
+        }
+    });
+    let (cluster, pairs, published) = (
+        Arc::clone(&serving.cluster),
+        Arc::clone(&serving.pairs),
+        serving.published.clone(),
+    );
+    checks.with("serving", move || {
+        let config = cluster.config().borrow().clone();
+        let enabled: Vec<Called> = called
+            .iter()
+            .filter(|called| {
+                config
+                    .as_deref()
+                    .is_some_and(|spec| is_enabled(spec, called.configurations))
+            })
+            .cloned()
+            .collect();
+        let first = called
+            .first()
+            .map(|called| called.endpoint.service.called_as())
+            .unwrap_or_default();
+        let (pairs, published) = (Arc::clone(&pairs), published.borrow().clone());
+        async move {
+            if enabled.is_empty() {
+                return listens(address, &first).await;
+            }
+            for called in enabled {
+                let service = &called.endpoint.service;
+                let name = service.called_as();
+                let pair = pairs.pair(service).ok_or_else(|| {
+                    format!(
+                        "there is no usable pair in Secret {}",
+                        called.endpoint.secret
+                    )
+                })?;
+                let now = Timestamp::now();
+                pair.in_date(now)
+                    .and_then(|()| pair.covers(&name))
+                    .map_err(|error| format!("{name}: {error}"))?;
+                if let Some(bundle) = common_bundle(&published, called.configurations) {
+                    pair.trusted_by(&bundle, now)
+                        .map_err(|error| format!("{name}: {error}"))?;
+                }
+                let served = self_check::served(address, &name)
+                    .await
+                    .map_err(|error| error.to_string())?;
+                if served != *pair.leaf().der() {
+                    return Err(format!(
+                        "{name}: the listener serves another certificate than that of the Secret"
+                    ));
+                }
+            }
+            Ok(())
+        }
+    })
+}
+
+/// Without an enabled webhook there may be no certificate: the listener has to accept, whatever the handshake comes to.
+async fn listens(address: SocketAddr, name: &str) -> health::Finding {
+    match self_check::served(address, name).await {
+        Ok(_) | Err(self_check::Error::Handshake { .. }) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn is_enabled(spec: &SriovOperatorConfigSpec, configurations: &[Configuration]) -> bool {
+    let enabled = |configuration: &Configuration| match configuration {
+        Configuration::OperatorMutating | Configuration::OperatorValidating => {
+            spec.enable_operator_webhook
+        }
+        Configuration::Injector => spec.enable_injector,
+    };
+    configurations
+        .iter()
+        .any(|configuration| enabled(configuration) == Some(true))
+}
+
+/// The certificates that all existing ones of these configurations carry; `None` when none exists or one has no bundle.
+pub(super) fn common_bundle(
+    published: &Published,
+    configurations: &[Configuration],
+) -> Option<Bundle> {
+    let mut existing = configurations
+        .iter()
+        .filter_map(|configuration| published.get(*configuration));
+    let first = Bundle::from_live(existing.next()?.ca_bundle.as_deref()?);
+    existing.try_fold(first, |common, registered| {
+        let other = Bundle::from_live(registered.ca_bundle.as_deref()?);
+        let mut both = Bundle::default();
+        for certificate in common
+            .certificates()
+            .iter()
+            .filter(|certificate| other.contains(certificate))
+        {
+            both.insert(certificate.clone());
+        }
+        Some(both)
+    })
+}
+
+/// Lets the metrics show, at each scrape, what is a state and not an event.
+pub(super) fn gauge(serving: &Serving) {
+    let (cluster, pods, pairs) = (
+        Arc::clone(&serving.cluster),
+        Arc::clone(&serving.pods),
+        Arc::clone(&serving.pairs),
+    );
+    serving.metrics.before_scrape(move |metrics| {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        for status in cluster.status().into_iter().chain(pods.status()) {
+            metrics.stores.holds(status.what, status.objects);
+            if let Some(silence) = status.silence {
+                metrics
+                    .stores
+                    .fresh_at(status.what, now.as_secs_f64() - silence.as_secs_f64());
+            }
+        }
+        for status in pairs.status() {
+            if let Some(until) = status.serves_until {
+                let name = if status.endpoint.service.name == OPERATOR_SERVICE {
+                    "operator-webhook"
+                } else {
+                    "injector"
+                };
+                metrics.certificates.expires(
+                    name,
+                    until.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64(),
+                );
+            }
+        }
+    });
+}

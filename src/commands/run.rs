@@ -1,0 +1,243 @@
+//! `sriov-operator run`: the operator and the admission server in one process.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use kube::Client;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::{
+    client,
+    process::{self, Serves, Serving, background},
+};
+use crate::{
+    certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
+    operator::{
+        Events, Inputs, Reconciler,
+        config::{Observed, watch_config, watch_namespace},
+        controller,
+        lease::{Elector, Leadership},
+    },
+    platform,
+    render::Renderer,
+    server::{metrics::Metrics, tls::Shared},
+    settings::{CertificateMode, ClusterType, Flags, Run as RunFlags, Settings, tls},
+    supervisor::{self, Stage, Supervisor},
+};
+
+/// Run the operator and the admission server.
+///
+/// Every replica answers admission reviews; the one that holds the Lease `sriov-operator` also reconciles
+/// `SriovOperatorConfig/default` of its namespace. Every setting is a flag or an environment variable; a flag wins.
+#[derive(Debug, clap::Args)]
+pub(super) struct Run {
+    #[command(flatten)]
+    flags: Flags<RunFlags>,
+}
+
+impl Run {
+    /// Runs until a signal or a failure.
+    pub(super) fn run(&self) -> Result<()> {
+        let settings = Settings::read(&self.flags, std::env::vars_os())?;
+        process::runtime()?.block_on(run(Arc::new(settings)))
+    }
+}
+
+async fn run(settings: Arc<Settings>) -> Result<()> {
+    let signals = supervisor::stop_signals()?;
+    let level = process::telemetry(&settings.process)?;
+    let namespace = settings.process.namespace.clone();
+    info!(version = env!("CARGO_PKG_VERSION"), namespace, "starting");
+    let renderer = match &settings.templates_dir {
+        Some(directory) => Renderer::from_dir(directory)?,
+        None => Renderer::embedded()?,
+    };
+    let client = client::connect(&settings.process.kubeconfig).await?;
+    client::check_version(&client).await?;
+
+    let mut supervisor = Supervisor::new();
+    let serving = Serving::start(
+        &mut supervisor,
+        &client,
+        &settings.process,
+        &settings.admission,
+        Serves {
+            operator: true,
+            injector: true,
+        },
+        |endpoint| trust(&settings, &endpoint.secret),
+        level,
+    )?;
+    let leadership = elect(&mut supervisor, &client, &settings, &serving.metrics)?;
+    operate(
+        &mut supervisor,
+        &client,
+        &settings,
+        renderer,
+        &serving,
+        leadership,
+    )?;
+    process::until_stopped(supervisor, signals, &settings.process).await
+}
+
+/// What the pair in a Secret has to be verified by.
+fn trust(settings: &Settings, secret: &str) -> Trust {
+    match &settings.certificate_mode {
+        CertificateMode::SelfSigned => Trust::Beside,
+        CertificateMode::CertManager | CertificateMode::ServiceCa => Trust::Live,
+        CertificateMode::Provided(bundles)
+            if secret == settings.admission.secret_names.operator =>
+        {
+            process::given(&bundles.operator)
+        }
+        CertificateMode::Provided(bundles) => process::given(&bundles.injector),
+    }
+}
+
+fn elect(
+    supervisor: &mut Supervisor,
+    client: &Client,
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+) -> Result<watch::Receiver<Leadership>> {
+    let elector = match settings.leader_election {
+        Some(durations) => Elector::new(
+            client.clone(),
+            &settings.process.namespace,
+            identity(settings),
+            durations,
+        ),
+        None => Elector::uncontested(),
+    };
+    let leadership = elector.leadership();
+    let stopping = supervisor.stopping(Stage::Supporting);
+    supervisor.spawn("leader election", Stage::Supporting, async move {
+        elector.run(stopping).await;
+        Ok::<_, std::convert::Infallible>(())
+    });
+    let (metrics, mut changes) = (Arc::clone(metrics), leadership.clone());
+    background(supervisor, "leadership metric", async move {
+        loop {
+            metrics
+                .operator
+                .leads(*changes.borrow_and_update() == Leadership::Leading);
+            if changes.changed().await.is_err() {
+                // The election ends last of all.
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+    Ok(leadership)
+}
+
+fn operate(
+    supervisor: &mut Supervisor,
+    client: &Client,
+    settings: &Arc<Settings>,
+    renderer: Renderer,
+    serving: &Serving,
+    leadership: watch::Receiver<Leadership>,
+) -> Result<()> {
+    let namespace = settings.process.namespace.clone();
+    let (config, config_rx) = watch::channel(Observed::Unknown);
+    let (own_namespace, namespace_rx) = watch::channel(Observed::Unknown);
+    let (facts, facts_rx) = watch::channel(platform::Facts::default());
+    let (events, publish) = Events::new(client.clone(), &identity(settings));
+    background(supervisor, "Events", publish);
+    background(supervisor, "watch of the config", {
+        let (client, namespace) = (client.clone(), namespace.clone());
+        async move { watch_config(client, &namespace, config).await }
+    });
+    background(supervisor, "watch of the Namespace", {
+        let (client, namespace) = (client.clone(), namespace.clone());
+        async move { watch_namespace(client, &namespace, own_namespace).await }
+    });
+    if settings.components.cluster_type == ClusterType::OpenShift {
+        background(
+            supervisor,
+            "watch of the platform",
+            platform::watch_openshift(client.clone(), facts),
+        );
+        background(supervisor, "TLS profile", {
+            let (settings, pairs) = (Arc::clone(settings), Arc::clone(&serving.pairs));
+            let (tls, facts) = (Arc::clone(&serving.tls), facts_rx.clone());
+            async move { follow_profile(&settings, &pairs, &tls, facts).await }
+        });
+    } else {
+        facts.send_replace(platform::Facts::default());
+    }
+    let lifetimes = Lifetimes::new(
+        settings.lifetimes.ca,
+        settings.lifetimes.certificate,
+        settings.lifetimes.settle_time,
+    )?;
+    let reconciler = Reconciler::new(
+        client.clone(),
+        Arc::clone(settings),
+        renderer,
+        Keeper::new(client.clone(), &namespace, lifetimes),
+        Arc::clone(&serving.pairs),
+        Inputs {
+            config: config_rx,
+            namespace: namespace_rx,
+            platform: facts_rx,
+            published: serving.published.clone(),
+            pairs: serving.pairs.changes(),
+            switches: serving.pods.watch_switches(),
+        },
+        events,
+        Arc::clone(&serving.metrics),
+    );
+    let stopping = supervisor.stopping(Stage::Writing);
+    supervisor.spawn("operator", Stage::Writing, async move {
+        let ending = stopping.clone();
+        controller::run(Arc::new(reconciler), leadership, stopping).await;
+        if ending.is_cancelled() {
+            Ok(())
+        } else {
+            Err("it ended")
+        }
+    });
+    Ok(())
+}
+
+/// Follows OpenShift's TLS profile: it replaces what the environment says as a whole, for connections that come after.
+async fn follow_profile(
+    settings: &Settings,
+    pairs: &Arc<crate::certs::serving::ServingStore>,
+    tls: &Shared,
+    mut facts: watch::Receiver<platform::Facts>,
+) {
+    loop {
+        let profile = facts
+            .borrow_and_update()
+            .api_server
+            .as_ref()
+            .and_then(tls::cluster_profile);
+        let options = profile
+            .as_ref()
+            .map_or(&settings.admission.tls, |(options, _)| options);
+        match process::tls_config(options, &settings.admission, pairs) {
+            Ok(config) => tls.store(config.load_full()),
+            Err(error) => warn!(%error, "the TLS profile cannot be served; the one before stays"),
+        }
+        if facts.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Who this replica is among the others: the pod's name and when it started, since a container may start again.
+fn identity(settings: &Settings) -> String {
+    let name = settings
+        .process
+        .pod_name
+        .as_deref()
+        .unwrap_or("sriov-operator");
+    format!(
+        "{name}_{}_{:x}",
+        std::process::id(),
+        jiff::Timestamp::now().as_nanosecond()
+    )
+}

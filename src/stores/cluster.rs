@@ -1,0 +1,235 @@
+//! What the custom resources are judged by: nodes, node states, policies, supported NICs, and our own config.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kube::Resource;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::mirror::{Mirror, NotReady, Status, Watched, mirror};
+use super::recent::Recent;
+use super::reflect::refresh;
+use super::sinks::{ConfigSink, NicIdSink, NodeSink, PolicySink, SharedCluster, StateSink};
+use super::source::Source;
+use crate::api::{
+    DEFAULT_CONFIG_NAME, SriovNetworkNodePolicy, SriovNetworkNodeState, SriovOperatorConfig,
+    SriovOperatorConfigSpec,
+};
+use crate::policy::{self, Cluster, Kind, Operation, Rules, Subject, Verdict, View, nic_ids};
+
+/// What a list of the policies may take while a review waits for it.
+const LIST_WITHIN: Duration = Duration::from_secs(2);
+
+/// No verdict is possible at this moment: to be asked again.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Unavailable {
+    /// A store is not filled yet.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// The watch of the policies is interrupted, and they could not be listed instead.
+    #[error("policies cannot be read: {0}")]
+    Policies(String),
+}
+
+/// The stores behind the custom resources.
+pub struct ClusterStores {
+    cluster: SharedCluster,
+    recent: Arc<Recent>,
+    config: Arc<ConfigSink>,
+    nic_ids: Arc<NicIdSink>,
+    policies: LivePolicies,
+    policy_watch: Watched,
+    others: Vec<Watched>,
+}
+
+impl ClusterStores {
+    /// The stores of the operator's `namespace`, and the tasks that fill them.
+    #[must_use]
+    pub fn start(client: &kube::Client, namespace: &str) -> (Arc<Self>, Vec<Mirror>) {
+        let cluster: SharedCluster = Arc::new(RwLock::new(Cluster::default()));
+        let recent = Arc::new(Recent::default());
+        let config = Arc::new(ConfigSink::new());
+        let nic_ids = Arc::new(NicIdSink::new(Arc::clone(&cluster)));
+        let policies = LivePolicies {
+            client: client.clone(),
+            source: collection::<SriovNetworkNodePolicy>("sriovnetworknodepolicies", namespace),
+            sink: Arc::new(PolicySink::new(Arc::clone(&cluster), Arc::clone(&recent))),
+            turns: AtomicU64::new(0),
+            last: tokio::sync::Mutex::default(),
+        };
+        let nodes = Source {
+            what: "nodes",
+            path: "/api/v1/nodes".to_owned(),
+            name: None,
+            metadata_only: false,
+        };
+        let states = collection::<SriovNetworkNodeState>("sriovnetworknodestates", namespace);
+        let our_config = Source {
+            name: Some(DEFAULT_CONFIG_NAME),
+            ..collection::<SriovOperatorConfig>("sriovoperatorconfigs", namespace)
+        };
+        let (policy_watch, policy_mirror) = mirror(client, policies.source.clone(), &policies.sink);
+        let (others, mut mirrors): (Vec<_>, Vec<_>) = [
+            mirror(client, nodes, &Arc::new(NodeSink(Arc::clone(&cluster)))),
+            mirror(client, states, &Arc::new(StateSink(Arc::clone(&cluster)))),
+            mirror(client, config_map(nic_ids::CONFIG_MAP, namespace), &nic_ids),
+            mirror(client, our_config, &config),
+        ]
+        .into_iter()
+        .unzip();
+        mirrors.push(policy_mirror);
+        let stores = Self {
+            cluster,
+            recent,
+            config,
+            nic_ids,
+            policies,
+            policy_watch,
+            others,
+        };
+        (Arc::new(stores), mirrors)
+    }
+
+    /// Judges an object.
+    ///
+    /// A policy is judged against the stored ones and those that this replica admitted a moment ago. One that is
+    /// admitted counts from then on, unless it is a dry run; so of two in flight the later sees the earlier.
+    ///
+    /// Makes no call unless the watch of the policies is interrupted: then they are listed, and the review waits.
+    pub async fn validate(
+        &self,
+        subject: &Subject<'_>,
+        rules: &Rules,
+        dry_run: bool,
+    ) -> Result<Verdict, Unavailable> {
+        let asks_cluster = matches!(subject.kind, Kind::NodePolicy | Kind::OperatorConfig)
+            && subject.operation != Operation::Delete;
+        if asks_cluster {
+            self.filled()?;
+        }
+        if !asks_cluster || subject.kind != Kind::NodePolicy {
+            let cluster = self.cluster.read();
+            return Ok(policy::validate(subject, View::from(&*cluster), rules));
+        }
+        if !self.policy_watch.health().live(Instant::now()) {
+            self.policies.refresh().await?;
+        }
+        let now = Instant::now();
+        let mut recent = self.recent.lock();
+        let view = View {
+            cluster: &self.cluster.read(),
+            admitted: recent.at(now),
+        };
+        let verdict = policy::validate(subject, view, rules);
+        if !dry_run && let Some(policy) = verdict.admitted() {
+            recent.record(Arc::clone(policy), now);
+        }
+        Ok(verdict)
+    }
+
+    /// The spec of our config, whenever it changes. None while there is none.
+    #[must_use]
+    pub fn config(&self) -> watch::Receiver<Option<Arc<SriovOperatorConfigSpec>>> {
+        self.config.spec()
+    }
+
+    /// Whether the list of supported NICs exists. Without it, it counts as empty.
+    #[must_use]
+    pub fn nic_ids_present(&self) -> watch::Receiver<bool> {
+        self.nic_ids.present()
+    }
+
+    /// Whether every store has ended its first list.
+    pub fn filled(&self) -> Result<(), NotReady> {
+        self.watched().try_for_each(Watched::filled)
+    }
+
+    /// Returns once every store has ended its first list.
+    pub async fn wait_filled(&self) {
+        for watched in self.watched() {
+            watched.health().wait_filled().await;
+        }
+    }
+
+    /// Whether every store is filled and fresh.
+    pub fn ready(&self) -> Result<(), NotReady> {
+        let now = Instant::now();
+        self.watched().try_for_each(|watched| watched.ready(now))
+    }
+
+    /// How each store fares.
+    #[must_use]
+    pub fn status(&self) -> Vec<Status> {
+        let now = Instant::now();
+        self.watched().map(|watched| watched.status(now)).collect()
+    }
+
+    fn watched(&self) -> impl Iterator<Item = &Watched> {
+        self.others.iter().chain([&self.policy_watch])
+    }
+}
+
+/// Lists the policies when their watch is interrupted. Reviews that wait at the same time share a list, if it began
+/// after they asked.
+struct LivePolicies {
+    client: kube::Client,
+    source: Source,
+    sink: Arc<PolicySink>,
+    /// Numbers questions and lists in the order in which they come.
+    turns: AtomicU64,
+    /// When the last list began, and what came of it.
+    last: tokio::sync::Mutex<Option<(u64, Result<(), Unavailable>)>>,
+}
+
+impl LivePolicies {
+    async fn refresh(&self) -> Result<(), Unavailable> {
+        let asked = self.turns.fetch_add(1, Ordering::Relaxed);
+        let mut last = self.last.lock().await;
+        if let Some((began, outcome)) = &*last
+            && *began > asked
+        {
+            return outcome.clone();
+        }
+        let began = self.turns.fetch_add(1, Ordering::Relaxed);
+        let listed = timeout(
+            LIST_WITHIN,
+            refresh(&self.client, &self.source, &*self.sink),
+        )
+        .await;
+        let outcome = match listed {
+            Ok(Ok(())) => Ok(()),
+            // An unknown kind is an empty list here as well.
+            Ok(Err(interruption)) if interruption.is_unknown_kind() => Ok(()),
+            Ok(Err(interruption)) => Err(Unavailable::Policies(interruption.to_string())),
+            Err(_) => Err(Unavailable::Policies(format!(
+                "no answer within {LIST_WITHIN:?}"
+            ))),
+        };
+        *last = Some((began, outcome.clone()));
+        outcome
+    }
+}
+
+fn collection<K: Resource<DynamicType = ()>>(what: &'static str, namespace: &str) -> Source {
+    Source {
+        what,
+        path: K::url_path(&(), Some(namespace)),
+        name: None,
+        metadata_only: false,
+    }
+}
+
+pub(super) fn config_map(name: &'static str, namespace: &str) -> Source {
+    Source {
+        what: name,
+        path: format!("/api/v1/namespaces/{namespace}/configmaps"),
+        name: Some(name),
+        metadata_only: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,335 @@
+//! From what a watch says to the pure structures that answer: one sink a kind, and what is decoded of that kind.
+//!
+//! Everything else of an object is dropped while it is decoded, so memory grows with what is used.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::object::{Key, at_least};
+use super::recent::Recent;
+use super::reflect::Sink;
+use crate::api::{SriovNetworkNodePolicy, SriovOperatorConfig, SriovOperatorConfigSpec};
+use crate::inject::{CONFIG_KEY, Loaded, Switches};
+use crate::policy::{Cluster, NicIds, ReportedState};
+
+/// The cluster as the policy rules see it, behind the one lock that its sinks and reviews share.
+pub(super) type SharedCluster = Arc<RwLock<Cluster>>;
+
+/// A key of the seen ones, by name.
+fn is_seen(seen: &HashSet<Key>) -> impl Fn(&str) -> bool {
+    let names: HashSet<&str> = seen.iter().map(|key| &*key.name).collect();
+    move |name| names.contains(name)
+}
+
+/// Nodes: labels and provider id.
+pub(super) struct NodeSink(pub(super) SharedCluster);
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct NodeBody {
+    metadata: NodeMeta,
+    #[serde(default)]
+    spec: NodeSpec,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct NodeMeta {
+    labels: Option<HashMap<Box<str>, Box<str>>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct NodeSpec {
+    #[serde(rename = "providerID")]
+    provider_id: Option<Box<str>>,
+}
+
+impl Sink for NodeSink {
+    type Body = NodeBody;
+
+    fn put(&self, key: &Key, _: &str, body: NodeBody) -> Vec<String> {
+        let labels = body.metadata.labels.unwrap_or_default();
+        let labels = labels.iter().map(|(key, value)| (&**key, &**value));
+        let provider_id = body.spec.provider_id.unwrap_or_default();
+        self.0.write().insert_node(&key.name, labels, &provider_id);
+        Vec::new()
+    }
+
+    fn remove(&self, key: &Key) {
+        self.0.write().remove_node(&key.name);
+    }
+
+    fn retain(&self, seen: &HashSet<Key>, _: &str) {
+        self.0.write().retain_nodes(is_seen(seen));
+    }
+
+    fn len(&self) -> usize {
+        self.0.read().nodes().len()
+    }
+}
+
+/// Node states: interfaces without VFs, and whether the node is being configured.
+pub(super) struct StateSink(pub(super) SharedCluster);
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct StateBody {
+    status: Option<ReportedState>,
+}
+
+impl Sink for StateSink {
+    type Body = StateBody;
+
+    fn put(&self, key: &Key, _: &str, body: StateBody) -> Vec<String> {
+        let state = body.status.unwrap_or_default();
+        self.0.write().insert_state(&key.name, state);
+        Vec::new()
+    }
+
+    fn remove(&self, key: &Key) {
+        self.0.write().remove_state(&key.name);
+    }
+
+    fn retain(&self, seen: &HashSet<Key>, _: &str) {
+        self.0.write().retain_states(is_seen(seen));
+    }
+
+    fn len(&self) -> usize {
+        self.0.read().state_count()
+    }
+}
+
+/// Policies of our namespace.
+pub(super) struct PolicySink {
+    cluster: SharedCluster,
+    recent: Arc<Recent>,
+    /// A list that was read live may be ahead of the watch: what the watch then repeats is skipped.
+    versions: Mutex<HashMap<Box<str>, String>>,
+}
+
+impl PolicySink {
+    pub(super) fn new(cluster: SharedCluster, recent: Arc<Recent>) -> Self {
+        Self {
+            cluster,
+            recent,
+            versions: Mutex::default(),
+        }
+    }
+}
+
+impl Sink for PolicySink {
+    type Body = SriovNetworkNodePolicy;
+
+    fn put(&self, key: &Key, version: &str, body: SriovNetworkNodePolicy) -> Vec<String> {
+        let mut versions = self.versions.lock();
+        if versions
+            .get(&key.name)
+            .is_some_and(|held| held != version && at_least(held, version))
+        {
+            return Vec::new();
+        }
+        versions.insert(key.name.clone(), version.to_owned());
+        let stored = {
+            let mut cluster = self.cluster.write();
+            if let Err(aside) = cluster.insert_policy(&body) {
+                return vec![aside.reason];
+            }
+            cluster.policy(&key.name).cloned()
+        };
+        if let Some(stored) = stored {
+            self.recent.shown(&stored);
+        }
+        Vec::new()
+    }
+
+    fn remove(&self, key: &Key) {
+        let mut versions = self.versions.lock();
+        versions.remove(&key.name);
+        self.cluster.write().remove_policy(&key.name);
+    }
+
+    fn retain(&self, seen: &HashSet<Key>, version: &str) {
+        let seen = is_seen(seen);
+        let mut versions = self.versions.lock();
+        // What is newer than the list came in beside it.
+        versions.retain(|name, held| seen(name) || !at_least(version, held));
+        self.cluster
+            .write()
+            .retain_policies(|name| versions.contains_key(name));
+    }
+
+    fn len(&self) -> usize {
+        self.versions.lock().len()
+    }
+}
+
+/// What is decoded of a `ConfigMap`.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct ConfigMapBody {
+    data: Option<BTreeMap<String, String>>,
+}
+
+/// The list of supported NICs.
+pub(super) struct NicIdSink {
+    cluster: SharedCluster,
+    present: watch::Sender<bool>,
+}
+
+impl NicIdSink {
+    pub(super) fn new(cluster: SharedCluster) -> Self {
+        Self {
+            cluster,
+            present: watch::Sender::new(false),
+        }
+    }
+
+    /// Whether the `ConfigMap` is there.
+    pub(super) fn present(&self) -> watch::Receiver<bool> {
+        self.present.subscribe()
+    }
+
+    fn set(&self, ids: NicIds, present: bool) {
+        self.cluster.write().set_nic_ids(ids);
+        self.present
+            .send_if_modified(|was| std::mem::replace(was, present) != present);
+    }
+}
+
+impl Sink for NicIdSink {
+    type Body = ConfigMapBody;
+
+    fn put(&self, _: &Key, _: &str, body: ConfigMapBody) -> Vec<String> {
+        let (ids, aside) = NicIds::parse(&body.data.unwrap_or_default());
+        self.set(ids, true);
+        aside.into_iter().map(|aside| aside.reason).collect()
+    }
+
+    fn remove(&self, _: &Key) {
+        self.set(NicIds::default(), false);
+    }
+
+    fn retain(&self, seen: &HashSet<Key>, _: &str) {
+        if seen.is_empty() {
+            self.set(NicIds::default(), false);
+        }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(*self.present.borrow())
+    }
+}
+
+/// The runtime switches of the injector.
+pub(super) struct SwitchSink {
+    start_up: Switches,
+    present: AtomicBool,
+    loaded: watch::Sender<Arc<Loaded>>,
+}
+
+impl SwitchSink {
+    /// Without the `ConfigMap`, what was said at start-up holds.
+    pub(super) fn new(start_up: Switches) -> Self {
+        let loaded = Arc::new(Loaded::parse(None, &start_up));
+        Self {
+            start_up,
+            present: AtomicBool::new(false),
+            loaded: watch::Sender::new(loaded),
+        }
+    }
+
+    /// What is in force, and what was set aside.
+    pub(super) fn loaded(&self) -> watch::Receiver<Arc<Loaded>> {
+        self.loaded.subscribe()
+    }
+
+    /// What is in force now.
+    pub(super) fn now(&self) -> Arc<Loaded> {
+        Arc::clone(&self.loaded.borrow())
+    }
+
+    fn set(&self, present: bool, text: Option<&str>) -> Vec<String> {
+        self.present.store(present, Ordering::Relaxed);
+        let loaded = Loaded::parse(text, &self.start_up);
+        let aside = loaded.set_aside.clone();
+        self.loaded.send_if_modified(|was| {
+            let news = **was != loaded;
+            if news {
+                *was = Arc::new(loaded);
+            }
+            news
+        });
+        aside
+    }
+}
+
+impl Sink for SwitchSink {
+    type Body = ConfigMapBody;
+
+    fn put(&self, _: &Key, _: &str, body: ConfigMapBody) -> Vec<String> {
+        let data = body.data.unwrap_or_default();
+        self.set(true, data.get(CONFIG_KEY).map(String::as_str))
+    }
+
+    fn remove(&self, _: &Key) {
+        self.set(false, None);
+    }
+
+    fn retain(&self, seen: &HashSet<Key>, _: &str) {
+        if seen.is_empty() {
+            self.set(false, None);
+        }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.present.load(Ordering::Relaxed))
+    }
+}
+
+/// Our own config.
+pub(super) struct ConfigSink(watch::Sender<Option<Arc<SriovOperatorConfigSpec>>>);
+
+impl ConfigSink {
+    pub(super) fn new() -> Self {
+        Self(watch::Sender::new(None))
+    }
+
+    /// Its spec; None while there is no config.
+    pub(super) fn spec(&self) -> watch::Receiver<Option<Arc<SriovOperatorConfigSpec>>> {
+        self.0.subscribe()
+    }
+
+    fn set(&self, spec: Option<SriovOperatorConfigSpec>) {
+        self.0.send_if_modified(|was| {
+            let news = was.as_deref() != spec.as_ref();
+            if news {
+                *was = spec.map(Arc::new);
+            }
+            news
+        });
+    }
+}
+
+impl Sink for ConfigSink {
+    type Body = SriovOperatorConfig;
+
+    fn put(&self, _: &Key, _: &str, body: SriovOperatorConfig) -> Vec<String> {
+        self.set(Some(body.spec));
+        Vec::new()
+    }
+
+    fn remove(&self, _: &Key) {
+        self.set(None);
+    }
+
+    fn retain(&self, seen: &HashSet<Key>, _: &str) {
+        if seen.is_empty() {
+            self.set(None);
+        }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.0.borrow().is_some())
+    }
+}
