@@ -7,4 +7,4 @@ helm=$("$here/../tests/helm/build.sh")/helm4
 
 echo "# Generated from deploy/chart by \`make install-manifest\`: change that, not this."
 "$helm" template sriov-network-operator "$here/chart" --namespace sriov-network-operator \
-  --include-crds --no-hooks --set namespace.create=true 2>/dev/null
+  --include-crds --no-hooks --set namespace.create=true 2> >(grep -v "found symbolic link" >&2)

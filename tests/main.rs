@@ -1,6 +1,8 @@
 //! Everything that needs a cluster, as one test binary: one file a capability, each told as a specification.
 
+mod chart;
 mod conformance;
 mod harness;
+mod image;
 mod spine;
 mod support;
