@@ -4,6 +4,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
+use serde_json::value::RawValue;
 
 use super::{
     decision::{Cause, Decision, Denial, Details, Undecided},
@@ -70,8 +71,8 @@ fn subject<'a>(request: &'a Request<'_>) -> Option<Subject<'a>> {
         operation,
         name: &request.name,
         namespace: &request.namespace,
-        object: request.object.map(|object| object.get()),
-        old: request.old_object.map(|object| object.get()),
+        object: request.object.map(RawValue::get),
+        old: request.old_object.map(RawValue::get),
     })
 }
 

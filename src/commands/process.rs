@@ -310,18 +310,23 @@ pub(super) fn tls_config(
     Ok(Arc::new(ArcSwap::new(config)))
 }
 
-/// Runs something until the end, which nobody waits for: it stops with what leans on it.
+/// Runs something that others lean on. To end before the process is leaving is a failure; afterwards it may, when those
+/// that it worked for are gone.
 pub(super) fn background(
     supervisor: &mut Supervisor,
     name: &'static str,
     task: impl Future<Output = ()> + Send + 'static,
 ) {
     let stopping = supervisor.stopping(Stage::Supporting);
+    let leaving = supervisor.leaving();
     supervisor.spawn(name, Stage::Supporting, async move {
         tokio::select! {
-            () = task => anyhow::bail!("it ended"),
-            () = stopping.cancelled() => Ok(()),
+            () = task => anyhow::ensure!(leaving.is_cancelled(), "it ended"),
+            () = stopping.cancelled() => {}
         }
+        // The supervisor takes an end before the stage's for a failure.
+        stopping.cancelled().await;
+        Ok(())
     });
 }
 
