@@ -31,12 +31,17 @@ fn the_binary_runs_with_nothing_but_the_images_files_as_its_user() -> Result<()>
     ensure!(String::from_utf8(version.stdout)?.contains(env!("CARGO_PKG_VERSION")));
 
     let crds = image.run(&["crds"])?;
-    ensure!(crds.status.success() && String::from_utf8(crds.stdout)?.contains("sriovoperatorconfigs"));
+    ensure!(
+        crds.status.success() && String::from_utf8(crds.stdout)?.contains("sriovoperatorconfigs")
+    );
 
     let unset = image.run(&["run"])?;
     ensure!(!unset.status.success());
     let words = String::from_utf8(unset.stderr)?;
-    ensure!(words.contains("NAMESPACE") || words.contains("CLUSTER_TYPE"), "without an environment it says {words}");
+    ensure!(
+        words.contains("NAMESPACE") || words.contains("CLUSTER_TYPE"),
+        "without an environment it says {words}"
+    );
     Ok(())
 }
 
@@ -44,7 +49,11 @@ fn the_binary_runs_with_nothing_but_the_images_files_as_its_user() -> Result<()>
 fn the_user_is_a_number_so_that_a_kubelet_sees_that_it_is_not_root() -> Result<()> {
     let stage = FinalStage::read()?;
     let (user, group) = stage.user.split_once(':').context("USER names no group")?;
-    ensure!(user.parse::<u32>()? > 0 && group.parse::<u32>()? > 0, "USER is {}", stage.user);
+    ensure!(
+        user.parse::<u32>()? > 0 && group.parse::<u32>()? > 0,
+        "USER is {}",
+        stage.user
+    );
     ensure!(stage.entrypoint == "/usr/bin/sriov-operator");
     Ok(())
 }
@@ -66,7 +75,9 @@ impl FinalStage {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
                 ["FROM", ..] => stage = Self::default(),
-                ["COPY", flag, from, to] if flag.starts_with("--from=") => stage.copies.push((from.to_string(), to.to_string())),
+                ["COPY", flag, from, to] if flag.starts_with("--from=") => {
+                    stage.copies.push((from.to_string(), to.to_string()))
+                }
                 ["COPY", from, to] => stage.copies.push((from.to_string(), to.to_string())),
                 ["USER", user] => stage.user = user.to_string(),
                 ["ENTRYPOINT", argument] => {
@@ -101,7 +112,10 @@ impl Image {
         }
         for library in libraries(binary)? {
             let name = library.file_name().unwrap_or_default().to_string_lossy();
-            ensure!(BASE.contains(&name.as_ref()), "the binary needs {name}, which the base image lacks");
+            ensure!(
+                BASE.contains(&name.as_ref()),
+                "the binary needs {name}, which the base image lacks"
+            );
             place(&library, folder.path(), &library)?;
         }
         Ok(Self { folder, stage })
@@ -111,13 +125,26 @@ impl Image {
         let folder = self.folder.path().as_os_str();
         let mut command = if maps_all_users()? {
             let mut command = Command::new("chroot");
-            command.arg(format!("--userspec={}", self.stage.user)).arg(folder);
+            command
+                .arg(format!("--userspec={}", self.stage.user))
+                .arg(folder);
             command
         } else {
             // A namespace in which this user is the image's.
-            let (user, group) = self.stage.user.split_once(':').context("USER names no group")?;
+            let (user, group) = self
+                .stage
+                .user
+                .split_once(':')
+                .context("USER names no group")?;
             let mut command = Command::new("unshare");
-            command.args([&format!("--map-user={user}"), &format!("--map-group={group}"), "--keep-caps", "chroot"]).arg(folder);
+            command
+                .args([
+                    &format!("--map-user={user}"),
+                    &format!("--map-group={group}"),
+                    "--keep-caps",
+                    "chroot",
+                ])
+                .arg(folder);
             command
         };
         let output = command
@@ -136,7 +163,10 @@ fn maps_all_users() -> Result<bool> {
     let status = fs::read_to_string("/proc/self/status")?;
     let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
     let map = fs::read_to_string("/proc/self/uid_map")?;
-    let all = map.split_whitespace().nth(2).is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > 65_532));
+    let all = map
+        .split_whitespace()
+        .nth(2)
+        .is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > 65_532));
     Ok(root && all)
 }
 
@@ -149,8 +179,16 @@ fn place(from: &Path, folder: &Path, to: &Path) -> Result<()> {
 
 /// The shared libraries that a program is linked with, and its loader.
 fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(binary).stdin(Stdio::null()).output().context("failed to run ldd")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("ldd")
+        .arg(binary)
+        .stdin(Stdio::null())
+        .output()
+        .context("failed to run ldd")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let mut found = Vec::new();
     for line in String::from_utf8(output.stdout)?.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();

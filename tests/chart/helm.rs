@@ -166,8 +166,9 @@ impl Objects {
 
     /// One object, which must be there.
     pub(crate) fn get(&self, kind: &str, name: &str) -> Result<&Value> {
-        self.of(kind)
-            .find(|object| object["metadata"]["name"] == name)
+        self.0
+            .iter()
+            .find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
             .with_context(|| format!("{kind} {name} is not rendered"))
     }
 

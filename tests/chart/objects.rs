@@ -319,8 +319,8 @@ fn names_follow_the_release_as_in_the_reference_chart() -> Result<()> {
             "sriov",
         ),
         (
-            json!({ "nameOverride": "net" }),
-            "sriov-network-operator-net",
+            json!({ "nameOverride": "fabric" }),
+            "sriov-network-operator-fabric",
         ),
     ] {
         let objects = render(&values)?;

@@ -38,7 +38,6 @@ fn roles_grant_writes_on_exactly_the_objects_that_the_templates_make() -> Result
                 .into_iter()
                 .flat_map(Component::objects)
                 .copied()
-                .filter(|object| openshift || object.kind != "MachineConfig")
                 .collect();
             let made = catalogue
                 .iter()

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::NAMESPACE;
 use super::kinds::{self, Kind, text};
 use super::user::User;
 use super::wait::eventually;
