@@ -2,6 +2,7 @@
 
 mod chart;
 mod conformance;
+mod dedicated;
 mod harness;
 mod image;
 mod spine;
