@@ -7,3 +7,18 @@ mod installation;
 mod matrix;
 mod objects;
 mod rights;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::support::user::User;
+
+/// Gives the operator's account the roles that the chart makes for this serving, `in-process` or `dedicated`.
+pub(crate) async fn grant(admin: &User, serving: &str) -> Result<()> {
+    let values = json!({ "operator": { "admissionControllers": { "serving": serving } } });
+    let objects = helm::render(&values)?;
+    for kind in ["Role", "ClusterRole"] {
+        admin.apply(objects.get(kind, helm::RELEASE)?).await?;
+    }
+    Ok(())
+}

@@ -76,12 +76,14 @@ impl FinalStage {
             match words.as_slice() {
                 ["FROM", ..] => stage = Self::default(),
                 ["COPY", flag, from, to] if flag.starts_with("--from=") => {
-                    stage.copies.push((from.to_string(), to.to_string()))
+                    stage.copies.push((from.to_string(), to.to_string()));
                 }
                 ["COPY", from, to] => stage.copies.push((from.to_string(), to.to_string())),
                 ["USER", user] => stage.user = user.to_string(),
                 ["ENTRYPOINT", argument] => {
-                    stage.entrypoint = argument.trim_matches(['[', ']', '"']).to_owned();
+                    argument
+                        .trim_matches(['[', ']', '"'])
+                        .clone_into(&mut stage.entrypoint);
                 }
                 _ => {}
             }

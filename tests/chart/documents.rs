@@ -2,6 +2,7 @@
 //! metrics that alerts and dashboard name. `make chart-readme` and `make install-manifest` write the first two.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::process::{Command, Stdio};
 
@@ -89,10 +90,8 @@ fn table(values_yaml: &str) -> Result<String> {
             long if long.len() > 70 => "see `values.yaml`".to_owned(),
             short => format!("`{short}`"),
         };
-        rows.push_str(&format!(
-            "| `{name}` | {default} | {} |\n",
-            meaning.replace('|', "\\|")
-        ));
+        let cell = meaning.replace('|', "\\|");
+        writeln!(rows, "| `{name}` | {default} | {cell} |")?;
         documented.push(name);
         meaning.clear();
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::helm::{Objects, RELEASE, everything, render};
 use crate::support::NAMESPACE;
 use crate::support::kinds::text;
+use crate::support::manifests::{read_yaml, root};
 
 #[test]
 fn the_defaults_make_the_operator_its_roles_and_the_list_of_network_cards() -> Result<()> {
@@ -182,31 +183,25 @@ fn network_cards_are_three_ids_each_and_more_can_be_added() -> Result<()> {
 }
 
 #[test]
-fn cert_manager_issues_from_a_ca_under_the_names_that_the_webhooks_are_called_by() -> Result<()> {
+fn with_cert_manager_the_chart_makes_what_an_administrator_applies_without_it() -> Result<()> {
     let objects = render(&everything())?;
-    let environment = objects.environment()?;
-    ensure!(environment["ADMISSION_CONTROLLERS_CERTIFICATES_CERT_MANAGER_ENABLED"] == "true");
-    let authority = objects.get("Certificate", "sriov-operator-issuing-ca")?;
-    ensure!(authority["spec"]["isCA"] == true);
-    let issuer = objects.get("Issuer", "sriov-operator-issuing-ca")?;
-    ensure!(issuer["spec"]["ca"]["secretName"] == authority["spec"]["secretName"]);
-    for (secret, service) in [
-        ("operator-webhook-cert", "operator-webhook-service"),
-        (
-            "network-resources-injector-cert",
-            "network-resources-injector-service",
-        ),
-    ] {
-        let certificate = objects.get("Certificate", secret)?;
-        ensure!(certificate["spec"]["secretName"] == secret);
-        ensure!(certificate["spec"]["issuerRef"]["name"] == "sriov-operator-issuing-ca");
-        let called_as = format!("{service}.{NAMESPACE}.svc");
-        ensure!(
-            certificate["spec"]["dnsNames"]
-                .as_array()
-                .is_some_and(|names| names.contains(&called_as.into()))
-        );
+    let mut made: Vec<Value> = objects
+        .of("Issuer")
+        .chain(objects.of("Certificate"))
+        .cloned()
+        .collect();
+    for object in &mut made {
+        object["metadata"]
+            .as_object_mut()
+            .context("it has no metadata")?
+            .remove("labels");
     }
+    let mut applied = read_yaml(&root().join("certs/cert-manager/certificates.yaml"))?;
+    for objects in [&mut made, &mut applied] {
+        objects.sort_by_key(ToString::to_string);
+    }
+    ensure!(made == applied, "the chart makes {made:#?}");
+
     let own = json!({ "operator": { "admissionControllers": { "certificates": { "certManager": { "enabled": true } } } } });
     ensure!(
         render(&own)?.of("Certificate").next().is_none(),

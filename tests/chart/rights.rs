@@ -44,7 +44,7 @@ fn roles_grant_writes_on_exactly_the_objects_that_the_templates_make() -> Result
                 .copied()
                 .filter(|object| dedicated || !is_of_dedicated_webhooks(*object));
             let made: BTreeSet<Right> = made.map(right).collect();
-            let roles: BTreeSet<Right> = made
+            let handed_out: BTreeSet<Right> = made
                 .iter()
                 .filter(|(_, resource, _)| resource == "roles" || resource == "clusterroles")
                 .cloned()
@@ -63,7 +63,9 @@ fn roles_grant_writes_on_exactly_the_objects_that_the_templates_make() -> Result
                 granted(&rules, "patch") == patched,
                 "dedicated: {dedicated}, OpenShift: {openshift}"
             );
-            ensure!(granted(&rules, "escalate") == roles && granted(&rules, "bind") == roles);
+            ensure!(
+                granted(&rules, "escalate") == handed_out && granted(&rules, "bind") == handed_out
+            );
             let mut deleted: BTreeSet<Right> = catalogue.iter().copied().map(right).collect();
             deleted.extend(secrets);
             deleted.insert(right(SWITCHES));
@@ -151,7 +153,7 @@ fn right(object: ObjectName) -> Right {
     (group.to_owned(), plural.to_owned(), object.name.to_owned())
 }
 
-/// The rules of the operator's Role and ClusterRole.
+/// The rules of the operator's Role and `ClusterRole`.
 fn rules(objects: &Objects) -> Result<Vec<Value>> {
     let mut rules = Vec::new();
     for kind in ["Role", "ClusterRole"] {
