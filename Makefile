@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tools control-plane helm demo test lint crds install-manifest chart-readme image
+.PHONY: help tools control-plane helm demo test bench fuzz lint crds install-manifest chart-readme image
 
 CARGO ?= cargo
 CONTAINER_ENGINE ?= docker
@@ -21,6 +21,14 @@ test: tools ## every test, from units to clusters
 	@$(control_plane); tests/helm/build.sh >/dev/null; \
 	$(CARGO) test --no-run; \
 	exec tests/on-loopback.sh $(CARGO) test --no-fail-fast
+
+bench: tools ## figures beside their floors and limits; BENCH_JSON=file for machines, BENCH_NODES=5000
+	@$(control_plane); \
+	$(CARGO) bench --no-run; \
+	BENCH_PLOTS=$${BENCH_PLOTS-docs/bench} exec tests/on-loopback.sh $(CARGO) bench --quiet
+
+fuzz: tools ## every way in with inputs made from recorded ones; FUZZ_CASES=10000 each
+	FUZZ_CASES=$${FUZZ_CASES:-10000} $(CARGO) test --test fuzz
 
 lint: tools ## format and clippy, warnings denied
 	$(CARGO) fmt --check
