@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 mod check;
+mod cleanup;
 mod client;
 mod crds;
 mod output;
@@ -30,6 +31,7 @@ enum Command {
     Check(check::Check),
     Crds(crds::Crds),
     Render(Box<render::Render>),
+    Cleanup(cleanup::Cleanup),
 }
 
 impl Cli {
@@ -44,6 +46,7 @@ impl Cli {
             Command::Check(check) => return Ok(check.run()),
             Command::Crds(crds) => crds.run()?,
             Command::Render(render) => render.run()?,
+            Command::Cleanup(cleanup) => cleanup.run()?,
         }
         Ok(ExitCode::SUCCESS)
     }

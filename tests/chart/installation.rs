@@ -1,20 +1,26 @@
 //! The chart and the install manifest on a real API server, with the operator under the account and the environment that they
 //! give it.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, ensure};
-use serde_json::json;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 
-use super::helm::{Helm, RELEASE, chart, environment, path, values_file};
+use super::helm::{Helm, Objects, RELEASE, chart, environment, path, values_file};
 use crate::support::cluster::Cluster;
-use crate::support::kinds::{CONFIG, CRD, DEPLOYMENT, NAMESPACES, ROLE, ROLE_BINDING, text};
+use crate::support::kinds::{
+    ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG, CRD, DEPLOYMENT, NAMESPACES, ROLE,
+    ROLE_BINDING, text,
+};
 use crate::support::manifests::{self, root};
+use crate::support::operator::account_kubeconfig;
 use crate::support::scene::{INJECTOR_WEBHOOK, OPERATOR_WEBHOOKS, Scene};
-use crate::support::{NAMESPACE, assets, world};
+use crate::support::{NAMESPACE, assets, cli, world};
 
 #[tokio::test]
-async fn helm_installs_an_operator_that_does_its_work_and_refuses_a_second_one() -> Result<()> {
+async fn helm_installs_an_operator_that_does_its_work_refuses_a_second_one_and_uninstalls()
+-> Result<()> {
     let cluster = Cluster::boot().await?;
     let kubeconfig = path(&cluster.admin_kubeconfig());
     let values = values_file(&json!({
@@ -97,7 +103,90 @@ async fn helm_installs_an_operator_that_does_its_work_and_refuses_a_second_one()
             );
         }
     }
-    scene.was_allowed_everything()
+    // Uninstalling takes back what was rolled out, then the operator; the definitions stay.
+    let told = cleanup.run().await?;
+    ensure!(told.contains("everything is gone"), "{told}");
+    scene.is_as_before(&before).await?;
+    scene.was_allowed_everything()?;
+    scene.operator.stop().await?;
+    let uninstall = [
+        "uninstall",
+        RELEASE,
+        "--no-hooks",
+        "--namespace",
+        NAMESPACE,
+        "--kubeconfig",
+        &kubeconfig,
+    ];
+    Helm::Four.run(&uninstall)?;
+    for kind in [
+        DEPLOYMENT,
+        ROLE,
+        ROLE_BINDING,
+        CLUSTER_ROLE,
+        CLUSTER_ROLE_BINDING,
+        ACCOUNT,
+    ] {
+        ensure!(
+            scene.admin().get(kind, RELEASE).await?.is_none(),
+            "{} is left",
+            kind.name
+        );
+    }
+    ensure!(!scene.admin().list(CRD).await?.is_empty());
+    Ok(())
+}
+
+/// The hook that runs before a release is deleted. There is no Job controller here, so its command is run as the Job says.
+struct Cleanup {
+    kubeconfig: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Cleanup {
+    /// Applies all of the hook but the Job.
+    async fn prepare(scene: &Scene, kubeconfig: &str) -> Result<Self> {
+        let hooks = [
+            "get",
+            "hooks",
+            RELEASE,
+            "--namespace",
+            NAMESPACE,
+            "--kubeconfig",
+            kubeconfig,
+        ];
+        let hooks = Objects::parse(&Helm::Four.run(&hooks)?)?;
+        let (jobs, rest): (Vec<&Value>, Vec<&Value>) =
+            hooks.0.iter().partition(|hook| hook["kind"] == "Job");
+        for object in rest {
+            scene.admin().apply(object).await?;
+        }
+        let pod = &jobs.first().context("there is no Job")?["spec"]["template"]["spec"];
+        let arguments = pod["containers"][0]["args"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let account = text(pod, "/serviceAccountName");
+        let admin = std::fs::read_to_string(scene.cluster.admin_kubeconfig())?;
+        let own = account_kubeconfig(scene.admin(), &admin, account).await?;
+        let file = scene
+            .cluster
+            .admin_kubeconfig()
+            .with_file_name("cleanup.kubeconfig");
+        std::fs::write(&file, own)?;
+        Ok(Self {
+            kubeconfig: file,
+            arguments: arguments
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+        })
+    }
+
+    async fn run(&self) -> Result<String> {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        cli::run(&self.kubeconfig, &arguments).await?.succeeded()
+    }
 }
 
 #[tokio::test]
@@ -148,7 +237,7 @@ async fn kubectl_applies_the_install_manifest() -> Result<()> {
     let output = Helm::Four.attempt(&[
         "install",
         RELEASE,
-        &super::helm::chart(),
+        &chart(),
         "--namespace",
         "elsewhere",
         "--create-namespace",
