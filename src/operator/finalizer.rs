@@ -57,7 +57,7 @@ async fn patch(api: &Api<SriovOperatorConfig>, patch: serde_json::Value) -> Resu
     }
 }
 
-fn finalizers(config: &SriovOperatorConfig) -> &[String] {
+pub(super) fn finalizers(config: &SriovOperatorConfig) -> &[String] {
     config.metadata.finalizers.as_deref().unwrap_or_default()
 }
 

@@ -15,6 +15,7 @@ use super::*;
 use crate::{
     api::SriovOperatorConfigSpec,
     features::Features,
+    inject::{Switches, match_condition},
     settings::{Flags, Settings, tls::TlsOptions},
 };
 
@@ -118,7 +119,7 @@ impl World {
             operator_registration: &self.operator,
             validating_registration: &self.operator,
             injector_registration: &self.injector,
-            injector_condition: &injector_condition([]),
+            injector_condition: &match_condition(&Switches::default()),
         };
         all(&Renderer::embedded().unwrap(), &facts, &self.owners)
     }
