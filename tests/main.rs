@@ -1,5 +1,6 @@
 //! Everything that needs a cluster, as one test binary: one file a capability, each told as a specification.
 
+mod certificates;
 mod chart;
 mod cleanup;
 mod conformance;
