@@ -78,10 +78,14 @@ async fn with_the_api_server_away_admission_answers_and_everything_resumes() -> 
     let caller = caller(&scene).await?;
     let pod = world::pod("app", "fast");
     let judge = async || -> Result<()> {
-        let good = caller.review(VALIDATE, &creation(POLICIES, &policy(8)));
-        let bad = caller.review(VALIDATE, &creation(POLICIES, &policy(500)));
-        let pod = caller.review("/mutate", &creation(PODS, &pod));
-        let (good, bad, pod) = tokio::try_join!(good, bad, pod)?;
+        let good = creation(POLICIES, &policy(8));
+        let bad = creation(POLICIES, &policy(500));
+        let pod = creation(PODS, &pod);
+        let (good, bad, pod) = tokio::try_join!(
+            caller.review(VALIDATE, &good),
+            caller.review(VALIDATE, &bad),
+            caller.review("/mutate", &pod),
+        )?;
         ensure!(good.body["response"]["allowed"] == true, "{good:?}");
         ensure!(bad.body["response"]["allowed"] == false, "{bad:?}");
         ensure!(pod.body["response"]["patch"].is_string(), "{pod:?}");
@@ -194,7 +198,7 @@ async fn an_api_server_that_refuses_forgets_or_is_silent_is_waited_for() -> Resu
 
 #[tokio::test]
 async fn strangers_at_the_port_keep_nobody_out() -> Result<()> {
-    let mut scene = Scene::registered().await?;
+    let scene = Scene::registered().await?;
     injects(&scene, "fast").await?;
     let address = scene.operator.webhook();
     let open = scene.operator.open_files()?;
@@ -285,24 +289,19 @@ async fn versions_and_suites_of_tls_are_those_that_are_set() -> Result<()> {
         ),
     ];
     let mut scene = Scene::registered().await?;
-    for (arguments, accepted) in [
-        (&[][..], [true, true, true]),
+    for (suites_set, minimum, accepted) in [
+        ("", "", [true, true, true]),
         (
-            &[
-                "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_AES_256_GCM_SHA384,TLS_RSA_WITH_AES_128_CBC_SHA",
-            ][..],
+            "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_AES_256_GCM_SHA384,TLS_RSA_WITH_AES_128_CBC_SHA",
+            "",
             [true, false, false],
         ),
-        (
-            &["--tls-cipher-suites=", "--tls-min-version=VersionTLS13"][..],
-            [false, false, true],
-        ),
-        (&["--tls-min-version=VersionTLS10"][..], [true, true, true]),
+        ("", "VersionTLS13", [false, false, true]),
+        ("", "VersionTLS10", [true, true, true]),
     ] {
         scene.operator.stop().await?;
-        for argument in arguments {
-            scene.operator.argument(argument);
-        }
+        scene.operator.set("TLS_CIPHER_SUITES", suites_set);
+        scene.operator.set("TLS_MIN_VERSION", minimum);
         scene.operator.start()?;
         scene.operator.ready().await?;
         let caller = caller(&scene).await?;
@@ -311,7 +310,7 @@ async fn versions_and_suites_of_tls_are_those_that_are_set() -> Result<()> {
             let answer = caller.connect().await;
             ensure!(
                 answer.is_ok() == accepted,
-                "{suite:?} with {arguments:?}: {answer:?}"
+                "{suite:?} with {suites_set:?} {minimum:?}: {answer:?}"
             );
         }
         // What the API server speaks is among it every time.
@@ -328,7 +327,7 @@ async fn with_a_client_ca_only_the_api_server_may_call() -> Result<()> {
     scene.operator.argument(&format!("--client-ca-file={ca}"));
     scene
         .operator
-        .argument("--client-allowed-names=admin,kube-apiserver");
+        .set("CLIENT_ALLOWED_NAMES", "admin,kube-apiserver");
     scene.configure(&both_webhooks()).await?;
     scene.operator.start()?;
     scene.is_ready().await?;
@@ -358,9 +357,7 @@ async fn with_a_client_ca_only_the_api_server_may_call() -> Result<()> {
 
     // A certificate of the same CA with another name.
     scene.operator.stop().await?;
-    scene
-        .operator
-        .argument("--client-allowed-names=kube-apiserver");
+    scene.operator.set("CLIENT_ALLOWED_NAMES", "kube-apiserver");
     scene.operator.start()?;
     scene.operator.ready().await?;
     ensure!(

@@ -27,8 +27,24 @@ pub struct CachedSecrets<S = KubeSecrets> {
 struct Known {
     /// The newest version that was seen; nothing older is taken in.
     version: u64,
-    /// `None`: it has to be read. `Some(None)`: there is none.
-    secret: Option<Option<Secret>>,
+    content: Content,
+}
+
+#[derive(Clone, Default)]
+enum Content {
+    /// It has to be read.
+    #[default]
+    Unread,
+    /// There is none.
+    Missing,
+    /// It is that.
+    Present(Box<Secret>),
+}
+
+impl From<Option<Secret>> for Content {
+    fn from(secret: Option<Secret>) -> Self {
+        secret.map_or(Self::Missing, |secret| Self::Present(Box::new(secret)))
+    }
 }
 
 impl<S> CachedSecrets<S> {
@@ -68,9 +84,9 @@ impl<S> CachedSecrets<S> {
         let known = known.entry(name.to_owned()).or_default();
         let newer = version > known.version;
         // An answer to a read is the newest there is, although the version may be known.
-        if newer || (known.secret.is_none() && version == known.version) {
+        if newer || (matches!(known.content, Content::Unread) && version == known.version) {
             known.version = version;
-            known.secret = Some(secret);
+            known.content = secret.into();
         }
         newer
     }
@@ -78,8 +94,10 @@ impl<S> CachedSecrets<S> {
     /// The next look reads live. Whether something was believed before.
     fn doubt(&self, name: &str) -> bool {
         let mut known = self.known.lock();
-        let entry = known.get_mut(name);
-        entry.is_some_and(|known| matches!(known.secret.take(), Some(Some(_))))
+        known
+            .get_mut(name)
+            .map(|known| std::mem::take(&mut known.content))
+            .is_some_and(|content| matches!(content, Content::Present(_)))
     }
 
     fn settle(
@@ -131,23 +149,18 @@ impl<S: SecretStore> SecretStore for CachedSecrets<S> {
     }
 
     async fn read(&self, name: &str) -> Result<Option<Secret>, StoreError> {
-        if let Some(known) = self
-            .known
-            .lock()
-            .get(name)
-            .and_then(|one| one.secret.clone())
-        {
-            return Ok(known);
+        let known = self.known.lock().get(name).map(|one| one.content.clone());
+        match known {
+            Some(Content::Present(secret)) => return Ok(Some(*secret)),
+            Some(Content::Missing) => return Ok(None),
+            Some(Content::Unread) | None => {}
         }
         let secret = self.store.read(name).await?;
-        match &secret {
-            Some(found) => {
-                self.remember(name, version(found), secret.clone());
-            }
-            None => {
-                let mut known = self.known.lock();
-                known.entry(name.to_owned()).or_default().secret = Some(None);
-            }
+        if let Some(found) = &secret {
+            self.remember(name, version(found), secret.clone());
+        } else {
+            let mut known = self.known.lock();
+            known.entry(name.to_owned()).or_default().content = Content::Missing;
         }
         Ok(secret)
     }
