@@ -67,7 +67,11 @@ async fn injects(scene: &Scene, name: &str) -> Result<()> {
     let pod = world::pod("app", name);
     let pod = scene.admin().ask_create(&pod).await?.object()?;
     let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
-    ensure!(limits[format!("openshift.io/{name}")] == "1", "{limits}");
+    let resource = match name {
+        "fast" => "openshift.io/fast_nics".to_owned(),
+        other => format!("openshift.io/{other}"),
+    };
+    ensure!(limits[&resource] == "1", "its limits are {limits}");
     Ok(())
 }
 

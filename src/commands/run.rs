@@ -127,11 +127,9 @@ fn elect(
     let (metrics, mut changes) = (Arc::clone(metrics), leadership.clone());
     background(supervisor, "leadership metric", async move {
         loop {
-            let leads = *changes.borrow_and_update() == Leadership::Leading;
-            metrics.operator.leads(leads);
-            if !leads {
-                metrics.certificates.forget_authority();
-            }
+            metrics
+                .operator
+                .leads(*changes.borrow_and_update() == Leadership::Leading);
             if changes.changed().await.is_err() {
                 // The election has ended before the tasks of this stage do.
                 std::future::pending::<()>().await;

@@ -94,9 +94,10 @@ impl Certificates {
         self.serving.status()
     }
 
-    /// Forgets what the Secrets were, as one who begins to lead does.
+    /// Forgets what the Secrets were, as one who begins to lead or no longer leads does.
     pub(super) fn forget(&self) {
         self.keeper.forget();
+        self.metrics.certificates.forget_authority();
     }
 
     /// Follows the Secrets until dropped, and calls `changed` when somebody else changed one.

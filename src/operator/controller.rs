@@ -41,6 +41,7 @@ pub async fn run(
             () = shutdown.cancelled() => return,
             _ = lost => info!("this replica leads no longer"),
         }
+        reconciler.certificates().forget();
     }
 }
 
