@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tools control-plane helm demo test bench fuzz lint crds install-manifest chart-readme image
+.PHONY: help tools control-plane helm demo test bench fuzz soak lint crds install-manifest chart-readme image
 
 CARGO ?= cargo
 CONTAINER_ENGINE ?= docker
@@ -29,6 +29,10 @@ bench: tools ## figures beside their floors and limits; BENCH_JSON=file for mach
 
 fuzz: tools ## every way in with inputs made from recorded ones; FUZZ_CASES=10000 each
 	FUZZ_CASES=$${FUZZ_CASES:-10000} $(CARGO) test --test fuzz
+
+soak: tools ## three minutes of rotation under a hundred admissions a second
+	@$(control_plane); \
+	ROTATION=long exec tests/on-loopback.sh $(CARGO) test --test cluster not_one_call_fails -- --nocapture
 
 lint: tools ## format and clippy, warnings denied
 	$(CARGO) fmt --check

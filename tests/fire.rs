@@ -80,19 +80,20 @@ async fn with_the_api_server_away_admission_answers_and_everything_resumes() -> 
     let mut scene = Scene::registered().await?;
     injects(&scene, "fast").await?;
     let caller = caller(&scene).await?;
-    let pod = world::pod("app", "fast");
+    let pod = creation(PODS, &world::pod("app", "fast"));
+    let policies = [policy(8), policy(500)].map(|policy| creation(POLICIES, &policy));
     let judge = async || -> Result<()> {
-        let good = creation(POLICIES, &policy(8));
-        let bad = creation(POLICIES, &policy(500));
-        let pod = creation(PODS, &pod);
-        let (good, bad, pod) = tokio::try_join!(
-            caller.review(VALIDATE, &good),
-            caller.review(VALIDATE, &bad),
-            caller.review("/mutate", &pod),
-        )?;
-        ensure!(good.body["response"]["allowed"] == true, "{good:?}");
-        ensure!(bad.body["response"]["allowed"] == false, "{bad:?}");
+        let pod = caller.review("/mutate", &pod).await?;
         ensure!(pod.body["response"]["patch"].is_string(), "{pod:?}");
+        for (policy, allowed) in policies.iter().zip([true, false]) {
+            let reply = caller.review(VALIDATE, policy).await?;
+            // Conflicts are not judged by a list that may be old: that is said, and the API server asks again.
+            let later = reply.code == 503 && reply.head.contains("retry-after: 1");
+            ensure!(
+                later || reply.body["response"]["allowed"] == allowed,
+                "{reply:?}"
+            );
+        }
         Ok(())
     };
     judge().await?;
@@ -105,14 +106,11 @@ async fn with_the_api_server_away_admission_answers_and_everything_resumes() -> 
             judge().await.context("with the API server away")?;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // A network that no store has seen cannot be looked up: that is said, and who asks again finds out.
+        // A network that no store has seen cannot be looked up: that is said, and the API server asks again.
         let unknown = creation(PODS, &world::pod("app", "unknown"));
         let reply = caller.review("/mutate", &unknown).await?;
-        let refused = reply.code == 503 || reply.code == 429;
         ensure!(
-            (refused && reply.head.to_lowercase().contains("retry-after: 1"))
-                || reply.body["response"]["allowed"] == false
-                || reply.body["response"]["warnings"].is_array(),
+            reply.code == 503 && reply.head.contains("retry-after: 1"),
             "{reply:?}"
         );
         scene.cluster.start_api_server().await?;

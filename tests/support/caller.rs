@@ -139,7 +139,7 @@ impl Caller {
     }
 }
 
-/// A review of an object that is to be created.
+/// A review of an object whose creation is tried.
 pub(crate) fn creation(resource: [&str; 3], object: &Value) -> Value {
     let [group, version, plural] = resource;
     let resource = json!({ "group": group, "version": version, "resource": plural });
@@ -157,7 +157,7 @@ pub(crate) fn creation(resource: [&str; 3], object: &Value) -> Value {
             "userInfo": { "username": "admin", "groups": ["system:masters"] },
             "object": object,
             "oldObject": null,
-            "dryRun": false,
+            "dryRun": true,
             "options": { "apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions" },
         },
     })
