@@ -3,5 +3,7 @@
 mod conformance;
 mod dedicated;
 mod harness;
+mod injecting;
+mod judging;
 mod spine;
 mod support;
