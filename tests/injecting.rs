@@ -72,8 +72,8 @@ async fn a_second_injector_changes_nothing() -> Result<()> {
     let scene = Scene::registered().await?;
     let admin = scene.admin();
     let mut asking = world::pod("asking", "fast,fast");
-    let one = json!({ "openshift.io/fast_nics": "1" });
-    asking["spec"]["containers"][0]["resources"] = json!({ "requests": one, "limits": one });
+    let asked = json!({ "openshift.io/fast_nics": "1" });
+    asking["spec"]["containers"][0]["resources"] = json!({ "requests": asked, "limits": asked });
     let pods = [world::pod("app", "fast,fast"), asking];
     for (features, expected) in [
         (json!({}), ["2", "2"]),
