@@ -6,5 +6,7 @@ mod conformance;
 mod dedicated;
 mod harness;
 mod image;
+mod injecting;
+mod judging;
 mod spine;
 mod support;
