@@ -85,19 +85,23 @@ pub fn attachment(
     }
 }
 
-fn of<S: NetworkSpec + DeserializeOwned>(
+fn of<S: NetworkSpec + DeserializeOwned + Default>(
     network: &NetworkRef,
     uid: Option<&str>,
     spec: &Value,
     setting: &Setting,
 ) -> Result<Attachment, Vec<Fault>> {
-    let spec: S = serde_path_to_error::deserialize(spec).map_err(|error| {
-        let field = match error.path().to_string().as_str() {
-            "." => "spec".to_owned(),
-            path => format!("spec.{path}"),
-        };
-        vec![Fault::invalid(field, None::<()>, error.inner().to_string())]
-    })?;
+    let spec: S = if spec.is_null() {
+        S::default()
+    } else {
+        serde_path_to_error::deserialize(spec).map_err(|error| {
+            let field = match error.path().to_string().as_str() {
+                "." => "spec".to_owned(),
+                path => format!("spec.{path}"),
+            };
+            vec![Fault::invalid(field, None::<()>, error.inner().to_string())]
+        })?
+    };
     let config = check(network, &spec, &setting.namespace)?;
     let namespace = target(network, &spec);
     let owner_uid = uid
@@ -134,7 +138,7 @@ pub fn check(
         let field = "spec.networkNamespace";
         if network.namespace != operator_namespace {
             let detail = format!(
-                "may only be set on networks in namespace {operator_namespace:?}; this one serves its own namespace"
+                "networkNamespace cannot be set outside namespace {operator_namespace:?}; this network serves its own namespace"
             );
             faults.push(Fault::forbidden(field, detail));
         } else if !is_dns_label(target) {

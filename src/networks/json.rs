@@ -225,7 +225,7 @@ mod tests {
                 "line 1, column 1: expected an object, which begins with '{'",
             ),
             ("{", "line 1, column 1: EOF while parsing an object"),
-            ("{\"a\": 1,}", "line 1, column 9: trailing comma"),
+            ("{\"a\": 1,}", "line 1, column 9: key must be a string"),
             ("{\n  \"ä\": x}", "line 2, column 8: expected value"),
             ("{} {}", "line 1, column 4: nothing may follow the object"),
             ("{}, ", "line 1, column 3: nothing may follow the object"),

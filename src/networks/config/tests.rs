@@ -143,6 +143,16 @@ fn the_definition_names_resource_and_owner() {
 }
 
 #[test]
+fn a_network_without_a_spec_is_one_without_a_resource() {
+    let object = of(NetworkKind::Ib, NAMESPACE, &Value::Null).unwrap();
+    let annotations = &object["metadata"]["annotations"];
+    assert_eq!(
+        annotations["k8s.v1.cni.cncf.io/resourceName"],
+        "openshift.io/"
+    );
+}
+
+#[test]
 fn every_fault_is_told_with_its_field_and_place() {
     let spec =
         json!({"resourceName": "r", "ipam": "{", "capabilities": "[]", "metaPlugins": "{},"});
@@ -184,7 +194,7 @@ fn every_fault_is_told_with_its_field_and_place() {
         json!({"resourceName": "r", "vlan": "x"}),
         "spec.vlan: Invalid value",
     );
-    one(NAMESPACE, Value::Null, "spec: Invalid value");
+    one(NAMESPACE, json!({"vlan": 5}), "spec: Invalid value");
     one(
         NAMESPACE,
         json!({"resourceName": "r", "ipam": "{},\"type\":\"host-device\""}),
