@@ -20,10 +20,10 @@ pub mod lease;
 mod reconcile;
 mod report;
 mod rollout;
-mod status;
+pub(crate) mod status;
 mod teardown;
 
 pub use error::Error;
-pub use events::Events;
+pub use events::{Events, Reason};
 pub use inputs::Inputs;
 pub use reconcile::{Parts, Reconciler, Verdict};
