@@ -60,3 +60,35 @@ pub(super) async fn check_version(client: &Client) -> Result<()> {
     }
     Ok(())
 }
+
+/// How a command of a person reaches the cluster.
+#[derive(Debug, clap::Args)]
+pub(super) struct Access {
+    /// The operator's namespace.
+    #[arg(
+        short,
+        long,
+        env = "NAMESPACE",
+        default_value = "sriov-network-operator"
+    )]
+    pub(super) namespace: String,
+    /// Paths of kubeconfig files, merged as kubectl does; ~/.kube/config, or the pod's ServiceAccount, without it.
+    #[arg(long, env = "KUBECONFIG", value_name = "PATHS")]
+    kubeconfig: Option<std::ffi::OsString>,
+}
+
+impl Access {
+    /// A client with that person's rights.
+    pub(super) async fn connect(&self) -> Result<Client> {
+        let given = self.kubeconfig.as_deref().unwrap_or_default();
+        let mut paths: Vec<PathBuf> = std::env::split_paths(given)
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect();
+        if paths.is_empty()
+            && let Some(home) = std::env::home_dir()
+        {
+            paths.extend(Some(home.join(".kube/config")).filter(|path| path.is_file()));
+        }
+        connect(&paths).await
+    }
+}

@@ -1,5 +1,7 @@
 //! The command line: one file a subcommand.
 
+mod check;
+mod cleanup;
 mod client;
 mod crds;
 mod output;
@@ -8,6 +10,8 @@ mod readiness;
 mod render;
 mod run;
 mod webhook;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -24,8 +28,10 @@ pub struct Cli {
 enum Command {
     Run(Box<run::Run>),
     Webhook(Box<webhook::Webhook>),
+    Check(check::Check),
     Crds(crds::Crds),
     Render(Box<render::Render>),
+    Cleanup(cleanup::Cleanup),
 }
 
 impl Cli {
@@ -33,12 +39,15 @@ impl Cli {
     ///
     /// # Errors
     /// What the command could not do, for people.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self) -> Result<ExitCode> {
         match self.command {
-            Command::Run(run) => run.run(),
-            Command::Webhook(webhook) => webhook.run(),
-            Command::Crds(crds) => crds.run(),
-            Command::Render(render) => render.run(),
+            Command::Run(run) => run.run()?,
+            Command::Webhook(webhook) => webhook.run()?,
+            Command::Check(check) => return Ok(check.run()),
+            Command::Crds(crds) => crds.run()?,
+            Command::Render(render) => render.run()?,
+            Command::Cleanup(cleanup) => cleanup.run()?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -58,6 +58,6 @@ async fn patch(api: &Api<SriovOperatorConfig>, patch: Option<JsonPatch>) -> Resu
     }
 }
 
-fn finalizers(config: &SriovOperatorConfig) -> &[String] {
+pub(super) fn finalizers(config: &SriovOperatorConfig) -> &[String] {
     config.metadata.finalizers.as_deref().unwrap_or_default()
 }

@@ -10,6 +10,7 @@
 
 mod announce;
 mod certificates;
+pub mod cleanup;
 pub mod config;
 pub mod controller;
 mod error;

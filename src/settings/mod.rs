@@ -22,7 +22,7 @@ use serde::Serialize;
 
 pub use certificates::{CertificateMode, ProvidedBundles};
 pub use flags::{Flags, Run, SettingsCommand, Webhook};
-pub use parse::{BindAddress, PolicyPort, format_duration};
+pub use parse::{BindAddress, PolicyPort, duration as parse_duration, format_duration};
 pub use reader::SettingsError;
 pub use table::{Group, SETTINGS, Scope, Setting};
 

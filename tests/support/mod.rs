@@ -14,11 +14,13 @@
 //! proxy     -> what kube-proxy does: ClusterIP:443 to the ready replicas
 //! workload  -> a pod of a rendered DaemonSet that runs the product
 //! scene     -> all of that, installed and seeded, for tests
+//! cli       -> the commands that people run
 //! audit     -> what an account did, as the API server saw it
 //! ```
 
 pub(crate) mod assets;
 pub(crate) mod audit;
+pub(crate) mod cli;
 pub(crate) mod cluster;
 pub(crate) mod kinds;
 pub(crate) mod loopback;
