@@ -6,5 +6,6 @@ mod conformance;
 mod dedicated;
 mod harness;
 mod image;
+mod networks;
 mod spine;
 mod support;

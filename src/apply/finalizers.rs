@@ -21,11 +21,11 @@ pub fn addition(uid: Option<&str>, current: &[String], finalizer: &str) -> Optio
 /// Removes `finalizer`; nothing when the object does not have it.
 pub fn removal(uid: Option<&str>, current: &[String], finalizer: &str) -> Option<Patch> {
     let index = current.iter().position(|known| known == finalizer)?;
-    let path = format!("/metadata/finalizers/{index}");
+    let entry = format!("/metadata/finalizers/{index}");
     let patch = json!([
         {"op": "test", "path": "/metadata/uid", "value": uid},
-        {"op": "test", "path": path, "value": finalizer},
-        {"op": "remove", "path": path},
+        {"op": "test", "path": entry, "value": finalizer},
+        {"op": "remove", "path": entry},
     ]);
     serde_json::from_value(patch).ok()
 }

@@ -19,9 +19,6 @@ pub use config::NetworkSpec;
 
 use crate::api::GROUP;
 
-/// The finalizer of networks in the operator's namespace.
-pub const FINALIZER: &str = "netattdef.finalizers.sriovnetwork.openshift.io";
-
 /// The kinds of networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NetworkKind {

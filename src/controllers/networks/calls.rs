@@ -17,9 +17,9 @@ use super::{
     plan::Doomed,
 };
 use crate::{
-    api::{API_VERSION, Condition, GROUP, VERSION},
+    api::{API_VERSION, Condition, GROUP, NETWORK_FINALIZER, VERSION},
     apply::{FIELD_MANAGER, finalizers, take_over},
-    networks::{Attachment, FINALIZER, LAST_NAMESPACE_ANNOTATION, NetworkKind, NetworkRef},
+    networks::{Attachment, LAST_NAMESPACE_ANNOTATION, NetworkKind, NetworkRef},
 };
 
 /// How long one call may take.
@@ -160,9 +160,9 @@ impl Calls {
             object.metadata.finalizers.as_slice(),
         );
         let patch: Option<JsonPatch> = if add {
-            finalizers::addition(uid, current, FINALIZER)
+            finalizers::addition(uid, current, NETWORK_FINALIZER)
         } else {
-            finalizers::removal(uid, current, FINALIZER)
+            finalizers::removal(uid, current, NETWORK_FINALIZER)
         };
         let Some(patch) = patch else { return Ok(None) };
         let patch = Patch::Json(patch);

@@ -92,6 +92,7 @@ impl Controller for Networks {
             setting: &self.setting,
             definition: &|namespace| self.stores.definitions.get(namespace, &network.name),
             marked: &marked,
+            installed: self.stores.installed(&self.setting.namespace),
             namespace: &|namespace| self.stores.namespaces.get("", namespace),
         });
         let result = match &object {

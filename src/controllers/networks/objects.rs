@@ -1,4 +1,4 @@
-//! What is read of the objects: networks, definitions, namespaces. Everything else is dropped while it is decoded.
+//! What is read of the objects: networks, definitions, and what has to be there. Everything else is dropped while it is decoded.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::{
-    api::{API_VERSION, Condition},
+    api::{API_VERSION, Condition, NETWORK_FINALIZER},
     apply::{FIELD_MANAGER, LEGACY_FIELD_MANAGER},
     networks::{
-        Attachment, FINALIZER, LAST_NAMESPACE_ANNOTATION, NetworkRef, OWNER_ANNOTATION,
-        RESOURCE_ANNOTATION,
+        Attachment, LAST_NAMESPACE_ANNOTATION, NetworkRef, OWNER_ANNOTATION, RESOURCE_ANNOTATION,
     },
 };
 
@@ -84,10 +83,10 @@ struct DefinitionSpec {
     config: Option<String>,
 }
 
-/// A namespace.
+/// What only matters as far as it is there: a namespace, the operator's config.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Namespace {
+pub(super) struct Presence {
     metadata: Meta,
 }
 
@@ -134,7 +133,7 @@ impl Network {
     /// Whether it has our finalizer.
     pub(super) fn is_finalized(&self) -> bool {
         let mut finalizers = self.metadata.finalizers.iter();
-        finalizers.any(|finalizer| finalizer == FINALIZER)
+        finalizers.any(|finalizer| finalizer == NETWORK_FINALIZER)
     }
 
     /// Where its definition was made last, as its annotation says; an empty one says nothing.
@@ -221,8 +220,8 @@ impl Definition {
     }
 }
 
-impl Namespace {
-    /// Whether nothing can be made in it any more.
+impl Presence {
+    /// Whether it is being deleted; nothing can be made in a namespace that is.
     pub(super) fn goes(&self) -> bool {
         self.metadata.goes()
     }

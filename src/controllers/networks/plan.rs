@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::objects::{Claim, Definition, Namespace, Network};
+use super::objects::{Claim, Definition, Network, Presence};
 use crate::networks::{Attachment, NetworkRef, Setting, attachment};
 
 /// What is known.
@@ -17,8 +17,10 @@ pub(super) struct View<'a> {
     pub(super) definition: &'a dyn Fn(&str) -> Option<Arc<Definition>>,
     /// The namespaces with a definition of the network's name that says that it comes of the network.
     pub(super) marked: &'a [String],
+    /// Whether the operator is there to stay: its config is there and not being deleted.
+    pub(super) installed: bool,
     /// A namespace.
-    pub(super) namespace: &'a dyn Fn(&str) -> Option<Arc<Namespace>>,
+    pub(super) namespace: &'a dyn Fn(&str) -> Option<Arc<Presence>>,
 }
 
 /// A definition that is to go: the very one that was seen.
@@ -135,12 +137,13 @@ pub(super) fn plan(view: &View<'_>) -> Plan {
             ..Plan::nothing()
         };
     };
-    let ours = view.network.namespace == view.setting.namespace;
     // What is in a namespace that goes will go, too: better while there is an operator to do it.
-    if object.metadata.goes() || (ours && view.goes(&view.setting.namespace)) {
+    if object.metadata.goes() || view.goes(&view.network.namespace) {
         return view.removal(object);
     }
-    let finalizer = if ours && !object.is_finalized() {
+    let ours = view.network.namespace == view.setting.namespace;
+    // When the product is taken away, nothing is to wait for it.
+    let finalizer = if ours && view.installed && !object.is_finalized() {
         Finalizer::Add
     } else {
         Finalizer::Leave

@@ -5,22 +5,23 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use kube::Client;
+use kube::{Client, Resource};
 use parking_lot::Mutex;
 
-use super::objects::{Definition, Namespace, Network};
+use super::objects::{Definition, Network, Presence};
 use crate::{
-    api::API_VERSION,
+    api::{API_VERSION, DEFAULT_CONFIG_NAME, SriovOperatorConfig},
     controllers::Queue,
     networks::{NetworkKind, NetworkRef, Setting},
     stores::{Change, Key, Mirror, Objects},
 };
 
-/// Networks of the three kinds, definitions, namespaces.
+/// Networks of the three kinds, definitions, namespaces, the operator's config.
 pub(super) struct Stores {
     networks: [Arc<Objects<Network>>; 3],
     pub(super) definitions: Arc<Objects<Definition>>,
-    pub(super) namespaces: Arc<Objects<Namespace>>,
+    pub(super) namespaces: Arc<Objects<Presence>>,
+    configs: Arc<Objects<Presence>>,
     /// Where the definitions are that say that they come of a network of their name.
     marked: Arc<Mutex<BTreeMap<NetworkRef, BTreeSet<String>>>>,
 }
@@ -71,33 +72,51 @@ impl Stores {
             },
         );
         mirrors.push(mirror);
-        let (namespaces, mirror) =
-            Objects::mirror(client, "namespaces", "/api/v1/namespaces".into(), {
-                let (late, queue) = (Arc::clone(&late), queue.clone());
-                move |change: &Change<'_, Namespace>| {
-                    let goes = |namespace: Option<&Arc<Namespace>>| namespace.map(|it| it.goes());
-                    if goes(change.before) == goes(change.after) {
-                        return;
-                    }
-                    for network in late
-                        .get()
-                        .into_iter()
-                        .flat_map(|stores| stores.reaching_into(&change.key.name))
-                    {
-                        queue.add(network);
-                    }
+        let concerned = |in_namespace: Option<String>| {
+            let (late, queue) = (Arc::clone(&late), queue.clone());
+            move |change: &Change<'_, Presence>| {
+                let goes = |presence: Option<&Arc<Presence>>| presence.map(|it| it.goes());
+                if goes(change.before) == goes(change.after) {
+                    return;
                 }
-            });
+                let namespace = in_namespace.as_deref().unwrap_or(&change.key.name);
+                let stores = late.get().into_iter();
+                for network in stores.flat_map(|stores| stores.reaching_into(namespace)) {
+                    queue.add(network);
+                }
+            }
+        };
+        let (namespaces, mirror) = Objects::mirror(
+            client,
+            "namespaces",
+            "/api/v1/namespaces".into(),
+            concerned(None),
+        );
+        mirrors.push(mirror);
+        let operator = &setting.namespace;
+        let (configs, mirror) = Objects::mirror(
+            client,
+            "sriovoperatorconfigs",
+            SriovOperatorConfig::url_path(&(), Some(operator)),
+            concerned(Some(operator.clone())),
+        );
         mirrors.push(mirror);
         let stores = Arc::new(Self {
             networks,
             definitions,
             namespaces,
+            configs,
             marked,
         });
         // Nothing changes before the mirrors run.
         let _ = late.set(Arc::clone(&stores));
         (stores, mirrors)
+    }
+
+    /// Whether the operator's config is there and not being deleted.
+    pub(super) fn installed(&self, namespace: &str) -> bool {
+        let config = self.configs.get(namespace, DEFAULT_CONFIG_NAME);
+        config.is_some_and(|config| !config.goes())
     }
 
     /// The networks of a kind.

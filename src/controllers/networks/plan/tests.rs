@@ -16,7 +16,8 @@ const MARK: &str = "SriovNetwork.sriovnetwork.openshift.io/sriov-network-operato
 struct World {
     network: Option<Network>,
     definitions: BTreeMap<String, Arc<Definition>>,
-    namespaces: BTreeMap<String, Arc<Namespace>>,
+    namespaces: BTreeMap<String, Arc<Presence>>,
+    leaves: bool,
 }
 
 fn network(namespace: &str) -> NetworkRef {
@@ -87,6 +88,7 @@ impl World {
             setting: &setting(),
             definition: &|namespace| self.definitions.get(namespace).cloned(),
             marked: &marked,
+            installed: !self.leaves,
             namespace: &|name| self.namespaces.get(name).cloned(),
         })
     }
@@ -140,6 +142,15 @@ fn a_new_network_gets_finalizer_definition_and_note() {
         "NetworkAttachmentDefinition is provisioned",
     );
     assert!(plan.delete.is_empty());
+}
+
+#[test]
+fn an_operator_that_is_taken_away_adds_no_finalizer() {
+    let mut world = World::new(&["a"]).network("a", &json!({"finalizers": null}));
+    world.leaves = true;
+    let plan = world.plan();
+    assert_eq!(plan.finalizer, Finalizer::Leave);
+    assert_eq!(plan.make, Some(Make::Create));
 }
 
 #[test]
@@ -302,7 +313,7 @@ fn deletion_comes_first_whatever_the_spec_says() {
 }
 
 #[test]
-fn when_the_operators_namespace_goes_its_networks_go_while_there_is_an_operator() {
+fn when_its_namespace_goes_a_network_goes_while_there_is_an_operator() {
     let mut world = World::new(&["a"])
         .network("a", &last("a"))
         .definition("a", "d", &json!({}));
@@ -310,6 +321,10 @@ fn when_the_operators_namespace_goes_its_networks_go_while_there_is_an_operator(
     let plan = world.plan();
     assert_eq!(plan.finalizer, Finalizer::Remove);
     assert_eq!(plan.delete, [doomed("a", "d")]);
+
+    let mut world = World::new(&[]).network("", &json!({"finalizers": null}));
+    world.namespace("team", &json!({"metadata": {"deletionTimestamp": "x"}}));
+    assert_eq!(world.plan_in("team"), Plan::nothing());
 }
 
 #[test]
