@@ -10,6 +10,7 @@ mod harness;
 mod image;
 mod injecting;
 mod judging;
+mod networks;
 mod replicas;
 mod rotation;
 mod spine;

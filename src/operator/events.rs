@@ -1,4 +1,4 @@
-//! Events about the config, published beside the reconcile so that a slow or refusing API server delays nothing.
+//! Events about the config and other objects, published beside the reconcile so that a slow or refusing API server delays nothing.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -22,6 +22,8 @@ const LONGEST_NOTE: usize = 1024;
 /// A closed set of reasons, each with the action that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// There is a condition where there was none.
+    ReadyAdded,
     /// A condition has a new status, reason or message.
     ReadyChanged,
     /// A component was switched on.
@@ -43,7 +45,7 @@ pub enum Reason {
 impl Reason {
     fn action(self) -> &'static str {
         match self {
-            Self::ReadyChanged => "StatusChange",
+            Self::ReadyAdded | Self::ReadyChanged => "StatusChange",
             Self::ComponentEnabled | Self::ComponentDisabled => "Rollout",
             Self::DriftRepaired => "Repair",
             Self::CertificateRenewed | Self::CertificateRefused => "Certificate",
@@ -53,7 +55,8 @@ impl Reason {
 
     fn type_(self) -> EventType {
         match self {
-            Self::ReadyChanged
+            Self::ReadyAdded
+            | Self::ReadyChanged
             | Self::ComponentEnabled
             | Self::ComponentDisabled
             | Self::CertificateRenewed => EventType::Normal,
