@@ -13,7 +13,9 @@ use super::{
 };
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
+    controllers::{self, networks::Networks},
     inject::Loaded,
+    networks,
     operator::{
         Events, Inputs, Parts, Reconciler,
         config::{Observed, watch_config, watch_namespace},
@@ -196,20 +198,42 @@ fn operate(
             pairs: serving.pairs.changes(),
             switches,
         },
-        events,
+        events: events.clone(),
         metrics: Arc::clone(&serving.metrics),
     });
     let stopping = supervisor.stopping(Stage::Writing);
-    supervisor.spawn("operator", Stage::Writing, async move {
-        let ending = stopping.clone();
-        controller::run(Arc::new(reconciler), leadership, stopping).await;
-        if ending.is_cancelled() {
+    let following = leadership.clone();
+    writing(supervisor, "operator", async move {
+        controller::run(Arc::new(reconciler), following, stopping).await;
+    });
+    let setting = networks::Setting {
+        namespace,
+        resource_prefix: settings.components.resource_prefix.clone(),
+    };
+    let (client, metrics) = (client.clone(), Arc::clone(&serving.metrics));
+    let stopping = supervisor.stopping(Stage::Writing);
+    writing(supervisor, "networks", async move {
+        let start = |queue: &_| Networks::start(&client, &setting, &events, &metrics, queue);
+        controllers::run(start, leadership, Arc::clone(&metrics), stopping).await;
+    });
+    Ok(())
+}
+
+/// Runs something that writes while this replica leads. To end before its stage does is a failure.
+fn writing(
+    supervisor: &mut Supervisor,
+    name: &'static str,
+    task: impl Future<Output = ()> + Send + 'static,
+) {
+    let stopping = supervisor.stopping(Stage::Writing);
+    supervisor.spawn(name, Stage::Writing, async move {
+        task.await;
+        if stopping.is_cancelled() {
             Ok(())
         } else {
             Err("it ended")
         }
     });
-    Ok(())
 }
 
 /// Follows OpenShift's TLS profile: it replaces what the environment says as a whole, for connections that come after.

@@ -22,10 +22,10 @@ mod reconcile;
 mod report;
 mod rollout;
 mod standing;
-mod status;
+pub(crate) mod status;
 mod teardown;
 
 pub use error::Error;
-pub use events::Events;
+pub use events::{Events, Reason};
 pub use inputs::Inputs;
 pub use reconcile::{Parts, Reconciler, Verdict};

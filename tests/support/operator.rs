@@ -256,6 +256,11 @@ impl Operator {
         Ok(process.id())
     }
 
+    /// Its metrics endpoint.
+    pub(crate) fn metrics(&self) -> Probe {
+        Probe::new(self.address, METRICS_PORT)
+    }
+
     /// Its health endpoint.
     pub(crate) fn health(&self) -> Probe {
         Probe::new(self.address, HEALTH_PORT)
