@@ -68,11 +68,15 @@ async fn set_bundle(
     let mut webhooks = scene.admin().must_get(kind, name).await?["webhooks"].clone();
     webhooks[0]["clientConfig"]["caBundle"] = bundle.clone();
     let path = format!("{}/{name}?fieldManager={manager}", kind.collection(None));
-    let patch = json!({ "webhooks": webhooks });
-    let kind = "application/merge-patch+json";
+    let merge = "application/merge-patch+json";
     let answer = scene
         .admin()
-        .call(Method::PATCH, &path, kind, Some(&patch))
+        .call(
+            Method::PATCH,
+            &path,
+            merge,
+            Some(&json!({ "webhooks": webhooks })),
+        )
         .await?;
     answer.object().map(drop)
 }

@@ -157,18 +157,19 @@ impl Handler {
     async fn pass_on(self, request: Request<Incoming>, is_watch: bool) -> Response<Body> {
         let (mut head, body) = request.into_parts();
         head.headers.remove(header::HOST);
-        let body = match body.collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(_) => return status(StatusCode::BAD_REQUEST, "BadRequest", None),
+        let Ok(body) = body.collect().await else {
+            return status(StatusCode::BAD_REQUEST, "BadRequest", None);
         };
-        let request = Request::from_parts(head, kube::client::Body::from(body.to_vec()));
-        let answer = match self.client.send(request).await {
-            Ok(answer) => answer,
-            Err(_) => return status(StatusCode::BAD_GATEWAY, "BadGateway", None),
+        let body = kube::client::Body::from(body.to_bytes().to_vec());
+        let Ok(answer) = self.client.send(Request::from_parts(head, body)).await else {
+            return status(StatusCode::BAD_GATEWAY, "BadGateway", None);
         };
         let (head, body) = answer.into_parts();
         if !is_watch {
-            let body = body.collect().await.map(|body| body.to_bytes());
+            let body = body
+                .collect()
+                .await
+                .map(http_body_util::Collected::to_bytes);
             let body = Full::new(body.unwrap_or_default()).map_err(|never| match never {});
             return Response::from_parts(head, body.boxed_unsync());
         }
