@@ -120,6 +120,15 @@ impl Tracker {
         }
     }
 
+    /// Takes in that what is there at `version` is not what was applied.
+    pub(super) fn doubt(&mut self, object: &ObjectRef, version: &str) {
+        let newer = matches!(self.states.get(object), Some(State::Applied(remembered))
+            if version.parse::<u128>().is_ok_and(|version| version > remembered.version));
+        if newer {
+            self.states.insert(object.clone(), State::Drifted);
+        }
+    }
+
     /// Takes in a deletion that a watch showed. `uid` is that of the deleted object.
     pub(super) fn deleted(&mut self, object: &ObjectRef, uid: &str) -> Option<Drift> {
         match self.states.get(object) {
@@ -223,6 +232,15 @@ mod tests {
     fn an_event_from_before_our_apply_is_no_drift() {
         let mut tracker = applied();
         assert_eq!(tracker.seen(&service(), &live("9", "u", &json!({}))), None);
+    }
+
+    #[test]
+    fn what_is_known_to_differ_is_drift_unless_it_is_from_before_our_apply() {
+        let mut tracker = applied();
+        tracker.doubt(&service(), "10");
+        assert!(tracker.is_current(&service(), &json!({"a": 1})));
+        tracker.doubt(&service(), "11");
+        assert_eq!(tracker.state(&service()), State::Drifted);
     }
 
     #[test]

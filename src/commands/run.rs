@@ -50,6 +50,7 @@ impl Run {
 async fn run(settings: Arc<Settings>) -> Result<()> {
     let signals = supervisor::stop_signals()?;
     let level = process::telemetry(&settings.process)?;
+    process::raise_descriptor_limit();
     let namespace = settings.process.namespace.clone();
     info!(version = env!("CARGO_PKG_VERSION"), namespace, "starting");
     let renderer = match &settings.templates_dir {
@@ -120,19 +121,21 @@ fn elect(
         None => Elector::uncontested(),
     };
     let leadership = elector.leadership();
-    let stopping = supervisor.stopping(Stage::Supporting);
-    supervisor.spawn("leader election", Stage::Supporting, async move {
+    let stopping = supervisor.stopping(Stage::Electing);
+    supervisor.spawn("leader election", Stage::Electing, async move {
         elector.run(stopping).await;
         Ok::<_, std::convert::Infallible>(())
     });
     let (metrics, mut changes) = (Arc::clone(metrics), leadership.clone());
     background(supervisor, "leadership metric", async move {
         loop {
-            metrics
-                .operator
-                .leads(*changes.borrow_and_update() == Leadership::Leading);
+            let leads = *changes.borrow_and_update() == Leadership::Leading;
+            metrics.operator.leads(leads);
+            if !leads {
+                metrics.certificates.forget_authority();
+            }
             if changes.changed().await.is_err() {
-                // The election ends last of all.
+                // The election has ended before the tasks of this stage do.
                 std::future::pending::<()>().await;
             }
         }
@@ -188,6 +191,7 @@ fn operate(
         renderer,
         keeper: Keeper::new(client.clone(), &namespace, lifetimes),
         serving: Arc::clone(&serving.pairs),
+        own_checks: Arc::clone(&serving.own_checks),
         inputs: Inputs {
             config: config_rx,
             namespace: namespace_rx,

@@ -21,6 +21,7 @@ pub mod lease;
 mod reconcile;
 mod report;
 mod rollout;
+mod standing;
 pub(crate) mod status;
 mod teardown;
 
