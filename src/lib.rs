@@ -13,6 +13,9 @@
 //!                    render             apply
 //! ```
 //!
+//! Networks have a flow of their own beside that of the config, in the form that `controllers` describes:
+//! watches -> stores -> queue of keys -> pure plan -> calls.
+//!
 //! # The layers
 //!
 //! A module uses those above it in this list, never one below.
