@@ -22,7 +22,7 @@
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
 //! | pure logic | [`settings`], [`features`], [`policy`], [`inject`], [`render`] | what is legal, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
 //! | I/O | [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
-//! | services | [`operator`], [`admission`], [`server`] | the reconciler, the routes, the TLS listener |
+//! | services | [`operator`], [`admission`], [`server`], [`status`] | the reconciler, the routes, the TLS listener, how it all stands |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
 
 pub mod admission;
@@ -38,6 +38,7 @@ pub mod policy;
 pub mod render;
 pub mod server;
 pub mod settings;
+pub mod status;
 pub mod stores;
 pub mod supervisor;
 pub mod telemetry;

@@ -5,4 +5,5 @@ mod conformance;
 mod dedicated;
 mod harness;
 mod spine;
+mod status;
 mod support;

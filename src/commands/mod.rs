@@ -8,6 +8,7 @@ mod process;
 mod readiness;
 mod render;
 mod run;
+mod status;
 mod webhook;
 
 use anyhow::Result;
@@ -27,6 +28,7 @@ enum Command {
     Webhook(Box<webhook::Webhook>),
     Crds(crds::Crds),
     Render(Box<render::Render>),
+    Status(status::Status),
     Cleanup(cleanup::Cleanup),
 }
 
@@ -41,6 +43,7 @@ impl Cli {
             Command::Webhook(webhook) => webhook.run(),
             Command::Crds(crds) => crds.run(),
             Command::Render(render) => render.run(),
+            Command::Status(status) => status.run(),
             Command::Cleanup(cleanup) => cleanup.run(),
         }
     }
