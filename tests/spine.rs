@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::chart;
 use crate::support::cluster::Cluster;
 use crate::support::kinds::{
     CONFIG, DAEMON_SET, MUTATING, NAMESPACES, POD, POLICY, SERVICE, VALIDATING, text,
@@ -475,6 +476,7 @@ async fn deleting_the_whole_namespace_leaves_nothing_behind() -> Result<()> {
 #[tokio::test]
 async fn dedicated_serving_renders_the_workloads_of_both_webhooks() -> Result<()> {
     let mut scene = Scene::installed().await?;
+    chart::grant(scene.admin(), "dedicated").await?;
     scene.operator.set("ADMISSION_SERVING", "dedicated");
     scene.operator.start()?;
     scene.configure(&both_webhooks()).await?;

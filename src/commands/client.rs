@@ -71,11 +71,12 @@ pub(super) struct Access {
         short,
         long,
         env = "NAMESPACE",
+        hide_env_values = true,
         default_value = "sriov-network-operator"
     )]
     pub(super) namespace: String,
     /// Paths of kubeconfig files, merged as kubectl does; ~/.kube/config, or the pod's ServiceAccount, without it.
-    #[arg(long, env = "KUBECONFIG", value_name = "PATHS")]
+    #[arg(long, env = "KUBECONFIG", hide_env_values = true, value_name = "PATHS")]
     kubeconfig: Option<std::ffi::OsString>,
 }
 
@@ -100,12 +101,18 @@ impl Access {
 pub(super) struct Secrets {
     /// The Secret with the serving pair of the operator webhook.
     #[arg(long, value_name = "NAME", default_value = "operator-webhook-cert")]
-    #[arg(env = "ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_SECRET_NAME")]
+    #[arg(
+        env = "ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_SECRET_NAME",
+        hide_env_values = true
+    )]
     operator_secret: String,
     /// The Secret with the serving pair of the injector.
     #[arg(long, value_name = "NAME")]
     #[arg(default_value = "network-resources-injector-cert")]
-    #[arg(env = "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_SECRET_NAME")]
+    #[arg(
+        env = "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_SECRET_NAME",
+        hide_env_values = true
+    )]
     injector_secret: String,
 }
 

@@ -176,6 +176,7 @@ pub(super) fn gauge(serving: &Serving) {
         let pods = stores.pods.iter().flat_map(|stores| stores.status());
         for status in cluster.chain(pods).chain([stores.config.status()]) {
             metrics.stores.holds(status.what, status.objects);
+            metrics.stores.set_aside(status.what, status.malformed);
             if let Some(silence) = status.silence {
                 metrics
                     .stores

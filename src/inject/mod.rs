@@ -49,6 +49,15 @@ pub struct Options {
     pub multus_namespace: String,
 }
 
+impl Default for Options {
+    /// Multus' own default.
+    fn default() -> Self {
+        Self {
+            multus_namespace: "kube-system".to_owned(),
+        }
+    }
+}
+
 /// What becomes of a pod. Warnings are bounded as the API server passes them on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {

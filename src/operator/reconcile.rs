@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Api, Client, Resource, api::PartialObjectMeta};
 use parking_lot::Mutex;
-use tracing::{info, warn};
+use tracing::{Instrument, info, info_span, warn};
 
 use super::{
     announce::Announcer,
@@ -151,7 +151,7 @@ impl Reconciler {
     /// One pass.
     pub async fn pass(&self, drifts: Vec<Drift>) -> Verdict {
         let started = Instant::now();
-        let verdict = self.look(drifts).await;
+        let verdict = self.look(drifts).instrument(info_span!("pass")).await;
         let result = match verdict {
             Verdict::Settled { look_again: None } => "success",
             Verdict::Settled {
@@ -262,6 +262,7 @@ impl Reconciler {
                 Timestamp::now(),
                 &mut report,
             )
+            .instrument(info_span!("certificates"))
             .await;
         self.certificates.warn(&mut report);
         self.announcer
@@ -320,7 +321,9 @@ impl Reconciler {
                         published: &published,
                         drifts: &drifts,
                     };
-                    self.roll_out(&rollout, rendered, &mut report).await;
+                    self.roll_out(&rollout, rendered, &mut report)
+                        .instrument(info_span!("component", name = component.name()))
+                        .await;
                     self.announcer.component(config, component, true);
                 }
                 Err(ComponentError::Unsupported(what)) => report.unsupported(what),

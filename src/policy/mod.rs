@@ -21,6 +21,7 @@ pub mod nic_ids;
 pub mod node_policy;
 mod operator_config;
 mod pool_config;
+pub mod schema;
 pub mod verdict;
 pub mod vf_range;
 

@@ -198,6 +198,16 @@ impl Operator {
         tail(&self.log, lines)
     }
 
+    /// Its process id.
+    #[allow(dead_code, reason = "only the bench asks for it")]
+    pub(crate) fn process_id(&self) -> Result<u32> {
+        let process = self
+            .process
+            .as_ref()
+            .context("the operator is not started")?;
+        Ok(process.id())
+    }
+
     /// Its health endpoint.
     pub(crate) fn health(&self) -> Probe {
         Probe::new(self.address, HEALTH_PORT)
