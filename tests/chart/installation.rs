@@ -56,6 +56,8 @@ async fn helm_installs_an_operator_that_does_its_work_refuses_a_second_one_and_u
             scene.operator.set(&name, &value);
         }
     }
+    let cleanup = Cleanup::prepare(&scene, &kubeconfig).await?;
+    let mut before = scene.objects().await?;
     scene.operator.start()?;
     scene.is_ready().await?;
     scene
@@ -104,6 +106,9 @@ async fn helm_installs_an_operator_that_does_its_work_refuses_a_second_one_and_u
         }
     }
     // Uninstalling takes back what was rolled out, then the operator; the definitions stay.
+    let mut releases = scene.objects().await?;
+    releases.retain(|name, _| name.starts_with("Secret sh.helm.release."));
+    before.extend(releases);
     let told = cleanup.run().await?;
     ensure!(told.contains("everything is gone"), "{told}");
     scene.is_as_before(&before).await?;
