@@ -4,6 +4,7 @@ mod chart;
 mod cleanup;
 mod conformance;
 mod dedicated;
+mod docs;
 mod harness;
 mod image;
 mod spine;
