@@ -41,7 +41,7 @@ docs: tools ## write the generated parts of the documentation
 	UPDATE_DOCS=1 $(CARGO) test --quiet --test cluster -- docs::generated docs::examples
 
 install-manifest: tools ## write deploy/install.yaml from the chart
-	@manifest=$$(mktemp); deploy/install-manifest.sh >"$$manifest" && cat "$$manifest" >deploy/install.yaml; rm -f "$$manifest"
+	@manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; deploy/install-manifest.sh >"$$manifest"; cat "$$manifest" >deploy/install.yaml
 
 chart-readme: tools ## write the table of values in deploy/chart/README.md
 	REGENERATE=1 $(CARGO) test --quiet --test cluster chart::documents::the_readme_lists

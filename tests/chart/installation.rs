@@ -65,46 +65,12 @@ async fn helm_installs_an_operator_that_does_its_work_refuses_a_second_one_and_u
         .await?;
     scene.was_allowed_everything()?;
 
-    // Its pods fit the strictest level of Pod Security.
-    let restricted = json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": { "name": "strict", "labels": { "pod-security.kubernetes.io/enforce": "restricted" } },
-    });
-    scene.admin().create(&restricted).await?;
-    let mut object = pod.clone();
-    object["apiVersion"] = "v1".into();
-    object["kind"] = "Pod".into();
-    object["metadata"]["name"] = "operator".into();
-    object["metadata"]["namespace"] = "strict".into();
-    let answer = scene.admin().ask_create(&object).await?;
-    ensure!(answer.allowed(), "{}", answer.message());
+    fits_the_restricted_level(&scene, pod).await?;
 
-    // The same release may be upgraded, by either version; another one is refused.
     let upgrade = ["upgrade", RELEASE, &chart, "--namespace", NAMESPACE];
     Helm::Four.run(&[&upgrade[..], &in_cluster].concat())?;
-    for helm in Helm::BOTH {
-        for (release, namespace) in [("another", "elsewhere"), ("another", NAMESPACE)] {
-            let install = [
-                "install",
-                release,
-                &chart,
-                "--namespace",
-                namespace,
-                "--create-namespace",
-            ];
-            let output = helm.attempt(&[&install[..], &in_cluster].concat())?;
-            let words = String::from_utf8_lossy(&output.stderr);
-            ensure!(
-                !output.status.success(),
-                "{helm:?} installs {release} in {namespace}"
-            );
-            ensure!(
-                words.contains(&format!("in namespace {NAMESPACE} already")),
-                "{helm:?}: {words}"
-            );
-        }
-    }
+    refuses_a_second_one(&in_cluster)?;
+
     // Uninstalling takes back what was rolled out, then the operator; the definitions stay.
     let mut releases = scene.objects().await?;
     releases.retain(|name, _| name.starts_with("Secret sh.helm.release."));
@@ -139,6 +105,51 @@ async fn helm_installs_an_operator_that_does_its_work_refuses_a_second_one_and_u
         );
     }
     ensure!(!scene.admin().list(CRD).await?.is_empty());
+    Ok(())
+}
+
+/// The operator's pod is let into a namespace of the strictest level of Pod Security.
+async fn fits_the_restricted_level(scene: &Scene, pod: &Value) -> Result<()> {
+    let restricted = json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": { "name": "strict", "labels": { "pod-security.kubernetes.io/enforce": "restricted" } },
+    });
+    scene.admin().create(&restricted).await?;
+    let mut object = pod.clone();
+    object["apiVersion"] = "v1".into();
+    object["kind"] = "Pod".into();
+    object["metadata"]["name"] = "operator".into();
+    object["metadata"]["namespace"] = "strict".into();
+    let answer = scene.admin().ask_create(&object).await?;
+    ensure!(answer.allowed(), "{}", answer.message());
+    Ok(())
+}
+
+/// Neither version of Helm installs another release, here or elsewhere.
+fn refuses_a_second_one(in_cluster: &[&str]) -> Result<()> {
+    for helm in Helm::BOTH {
+        for (release, namespace) in [("another", "elsewhere"), ("another", NAMESPACE)] {
+            let install = [
+                "install",
+                release,
+                &chart(),
+                "--namespace",
+                namespace,
+                "--create-namespace",
+            ];
+            let output = helm.attempt(&[&install[..], in_cluster].concat())?;
+            let words = String::from_utf8_lossy(&output.stderr);
+            ensure!(
+                !output.status.success(),
+                "{helm:?} installs {release} in {namespace}"
+            );
+            ensure!(
+                words.contains(&format!("in namespace {NAMESPACE} already")),
+                "{helm:?}: {words}"
+            );
+        }
+    }
     Ok(())
 }
 
