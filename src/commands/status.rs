@@ -61,7 +61,8 @@ impl Status {
         let secrets: SecretNames = self.secrets.names();
         let mut shown: Option<Report> = None;
         loop {
-            let report = Report::new(&gather(&client, &self.access.namespace, &secrets).await);
+            let gathered = Box::pin(gather(&client, &self.access.namespace, &secrets)).await;
+            let report = Report::new(&gathered);
             if shown
                 .as_ref()
                 .is_none_or(|shown| !report.says_the_same(shown))

@@ -29,7 +29,7 @@ use crate::{
     certs::{keeper::Keeper, serving::ServingStore},
     features::{Feature, Features},
     inject,
-    render::{self, Component, ComponentError, Desired, Facts, Owner, Owners, Renderer},
+    render::{self, Component, Facts, Owner, Owners, Renderer},
     server::metrics::Metrics,
     settings::{
         Settings,
@@ -303,32 +303,20 @@ impl Reconciler {
             }),
         };
         for (component, desired) in render::all(&self.renderer, &facts, &owners) {
-            match desired {
-                Ok(Desired::Off) => {
-                    self.remove_others(component, &[], &mut report).await;
-                    self.announcer.component(config, component, false);
-                }
-                Ok(Desired::On(rendered)) => {
-                    let standing = match component {
-                        Component::OperatorWebhook => Some(&issued.operator),
-                        Component::Injector => Some(&issued.injector),
-                        _ => None,
-                    };
-                    let rollout = Rollout {
-                        config,
-                        component,
-                        standing,
-                        published: &published,
-                        drifts: &drifts,
-                    };
-                    self.roll_out(&rollout, rendered, &mut report)
-                        .instrument(info_span!("component", name = component.name()))
-                        .await;
-                    self.announcer.component(config, component, true);
-                }
-                Err(ComponentError::Unsupported(what)) => report.unsupported(what),
-                Err(error) => report.lasting_fault(component, error),
-            }
+            let rollout = Rollout {
+                config,
+                component,
+                standing: match component {
+                    Component::OperatorWebhook => Some(&issued.operator),
+                    Component::Injector => Some(&issued.injector),
+                    _ => None,
+                },
+                published: &published,
+                drifts: &drifts,
+            };
+            self.settle(&rollout, desired, &mut report)
+                .instrument(info_span!("component", name = component.name()))
+                .await;
         }
         self.write_status(config, &report).await;
         if report.is_to_be_retried() {

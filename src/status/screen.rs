@@ -19,7 +19,7 @@ impl fmt::Display for Report {
         table(
             f,
             &["COMPONENT", "ENABLED", "WORKLOAD", "READY"],
-            self.components.iter().map(|one| self.component(one)),
+            self.components.iter().map(Self::component),
         )?;
         writeln!(f)?;
         table(
@@ -103,7 +103,7 @@ impl Report {
         }
     }
 
-    fn component(&self, component: &ComponentStatus) -> Vec<String> {
+    fn component(component: &ComponentStatus) -> Vec<String> {
         let (workload, ready) = match &component.workload {
             Part::Unreadable { unreadable } => (format!("not shown: {unreadable}"), String::new()),
             Part::Read(Some(workload)) => (

@@ -69,22 +69,6 @@ fn world() -> Gathered {
         "metadata": {"name": "operator-1", "labels": {"app.kubernetes.io/name": "sriov-operator"}},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     });
-    let daemon_set = |name: &str, ready: i32| {
-        object(json!({
-            "metadata": {"name": name},
-            "status": {"desiredNumberScheduled": 3, "numberReady": ready, "currentNumberScheduled": 3, "numberMisscheduled": 0},
-        }))
-    };
-    let policy = |name: &str, priority: Value| {
-        object(json!({
-            "metadata": {"name": name},
-            "spec": {
-                "priority": priority, "resourceName": "r", "numVfs": 4,
-                "nicSelector": {"pfNames": ["ens1f0#0-3"], "vendor": "8086"},
-                "nodeSelector": {"node-role.kubernetes.io/worker": "", "zone": "a"},
-            },
-        }))
-    };
     Gathered {
         now: now(),
         namespace: "sriov".to_owned(),
@@ -94,8 +78,8 @@ fn world() -> Gathered {
         },
         config: Part::Read(Some(object(config(&[condition("Ready", "True", "")])))),
         daemon_sets: Part::Read(vec![
-            daemon_set("sriov-network-config-daemon", 3),
-            daemon_set("sriov-device-plugin", 3),
+            daemon_set("sriov-network-config-daemon"),
+            daemon_set("sriov-device-plugin"),
         ]),
         deployments: Part::Read(vec![object(json!({
             "metadata": {"name": "op"},
@@ -140,16 +124,37 @@ fn world() -> Gathered {
         ]),
         lease: Part::Read(Some(Box::new(object(lease("operator-1_1_f", now()))))),
         policies: Part::Read(vec![
-            policy("b", json!(10)),
-            policy("z", json!(99)),
-            policy("a", json!(10)),
-            policy("without", Value::Null),
+            policy("b", &json!(10)),
+            policy("z", &json!(99)),
+            policy("a", &json!(10)),
+            policy("without", &Value::Null),
         ]),
         node_states: Part::Read(vec![
             object(json!({"metadata": {"name": "bm-0"}, "status": {"syncStatus": "Succeeded"}})),
             object(json!({"metadata": {"name": "bm-1"}})),
         ]),
     }
+}
+
+fn daemon_set<T: DeserializeOwned>(name: &str) -> T {
+    object(json!({
+        "metadata": {"name": name},
+        "status": {
+            "desiredNumberScheduled": 3, "numberReady": 3,
+            "currentNumberScheduled": 3, "numberMisscheduled": 0,
+        },
+    }))
+}
+
+fn policy<T: DeserializeOwned>(name: &str, priority: &Value) -> T {
+    object(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "priority": priority, "resourceName": "r", "numVfs": 4,
+            "nicSelector": {"pfNames": ["ens1f0#0-3"], "vendor": "8086"},
+            "nodeSelector": {"node-role.kubernetes.io/worker": "", "zone": "a"},
+        },
+    }))
 }
 
 fn lease(holder: &str, renewed: Timestamp) -> Value {

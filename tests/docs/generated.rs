@@ -89,6 +89,7 @@ fn busy() -> Metrics {
     operator.reconciled("sriovoperatorconfig", "success", Duration::from_millis(40));
     operator.applied("config-daemon", "applied");
     operator.repaired("operator-webhook");
+    operator.rolled_out("injector", "success", Duration::from_millis(9));
     metrics.stores.holds("nodes", 7);
     metrics.stores.fresh_at("nodes", 1.7e9);
     let webhook = metrics.server("webhook");

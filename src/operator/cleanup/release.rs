@@ -86,15 +86,15 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
 }
 
 /// The patch that removes a finalizer from the very object that was read; `None` when it has none.
-fn removal(finalizers: &[String], uid: Option<&str>, finalizer: &str) -> Option<json_patch::Patch> {
-    let index = finalizers.iter().position(|known| known == finalizer)?;
+fn removal(present: &[String], uid: Option<&str>, finalizer: &str) -> Option<json_patch::Patch> {
+    let index = present.iter().position(|known| known == finalizer)?;
     let path = format!("/metadata/finalizers/{index}");
-    let patch: Value = json!([
+    let operations: Value = json!([
         {"op": "test", "path": "/metadata/uid", "value": uid},
         {"op": "test", "path": path, "value": finalizer},
         {"op": "remove", "path": path},
     ]);
-    serde_json::from_value(patch).ok()
+    serde_json::from_value(operations).ok()
 }
 
 #[cfg(test)]
