@@ -24,8 +24,8 @@ test: tools ## every test, from units to clusters
 
 bench: tools ## figures beside their floors and limits; BENCH_JSON=file for machines, BENCH_NODES=5000
 	@$(control_plane); \
-	$(CARGO) bench --no-run; \
-	BENCH_PLOTS=$${BENCH_PLOTS-docs/bench} exec tests/on-loopback.sh $(CARGO) bench --quiet
+	$(CARGO) bench --bench bench --no-run; \
+	BENCH_PLOTS=$${BENCH_PLOTS-docs/bench} exec tests/on-loopback.sh $(CARGO) bench --quiet --bench bench
 
 fuzz: tools ## every way in with inputs made from recorded ones; FUZZ_CASES=10000 each
 	FUZZ_CASES=$${FUZZ_CASES:-10000} $(CARGO) test --test fuzz

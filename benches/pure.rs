@@ -246,6 +246,7 @@ fn render_everything() -> Result<Box<dyn Fn()>> {
             hypershift: false,
             cluster_tls: None,
             operator_registration: &registration,
+            validating_registration: &registration,
             injector_registration: &registration,
             injector_condition: &match_condition(&Switches::default()),
         };

@@ -60,7 +60,7 @@ pub(crate) async fn compare(
         floors.push(round(&floor.target, floor.process.id(), path, body).await?);
         products.push(round(&endpoint.target, product, path, body).await?);
     }
-    let (floor, product) = (median(floors), median(products));
+    let (floor, product) = (median(&floors), median(&products));
     for (whose, cost) in [("the floor", &floor), ("the product", &product)] {
         report.tell(format!("{name}: {whose}"), cost.per_second, "req/s");
         report.tell(format!("{name}: {whose}, median"), cost.p50, "us");
@@ -93,7 +93,7 @@ async fn round(target: &Target, process: u32, path: &str, body: &[u8]) -> Result
     })
 }
 
-fn median(rounds: Vec<Cost>) -> Cost {
+fn median(rounds: &[Cost]) -> Cost {
     let middle = |of: fn(&Cost) -> f64| {
         let mut values: Vec<f64> = rounds.iter().map(of).collect();
         values.sort_by(f64::total_cmp);

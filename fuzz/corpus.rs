@@ -222,7 +222,7 @@ fn change(value: &mut Value, changes: &[Change]) {
         let nodes = size(value);
         match change {
             Change::Replace(at, by) => {
-                at_node(value, at.index(nodes), &mut |node| *node = by.clone())
+                at_node(value, at.index(nodes), &mut |node| *node = by.clone());
             }
             Change::Remove(at) => at_node(value, at.index(nodes), &mut |node| match node {
                 Value::Array(items) => drop(items.pop()),

@@ -31,7 +31,7 @@ static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| Arc::new(World::recorded()
 
 /// Bytes at one of the routes. Whatever they are, there is an answer: a review with the uid of the question, or an error
 /// with a `Status` that says what is wrong. Nothing panics, and a patch applies to the object that was sent.
-pub(crate) fn review(path: usize, body: &[u8]) {
+pub(crate) fn review(route: usize, body: &[u8]) {
     static ROUTER: LazyLock<Router> = LazyLock::new(|| {
         let handlers = Handlers {
             custom_resources: Some(Arc::clone(&*WORLD) as _),
@@ -51,7 +51,7 @@ pub(crate) fn review(path: usize, body: &[u8]) {
             .build()
             .unwrap()
     });
-    let request = http::Request::post(PATHS[path])
+    let request = http::Request::post(PATHS[route])
         .header("Content-Type", "application/json")
         .body(Body::from(body.to_vec()))
         .unwrap();
@@ -84,9 +84,9 @@ pub(crate) fn review(path: usize, body: &[u8]) {
     }
     if response["allowed"] == true {
         assert!(response.get("status").is_none());
-        if let Some(patch) = response["patch"].as_str() {
+        if let Some(encoded) = response["patch"].as_str() {
             assert_eq!(response["patchType"], "JSONPatch");
-            let patch = BASE64_STANDARD.decode(patch).unwrap();
+            let patch = BASE64_STANDARD.decode(encoded).unwrap();
             apply(&patch, &asked.unwrap()["request"]["object"]);
         }
     } else {
@@ -138,10 +138,10 @@ pub(crate) fn injection(pod: &Value, [hugepages, honor_existing]: [bool; 2]) {
                 matches!(again, Some(Outcome::Unchanged { .. })),
                 "{patched}: {again:?}"
             );
-            warnings.iter().for_each(|warning| assert_warning(warning));
+            assert_warnings(&warnings);
         }
         Some(Outcome::Unchanged { warnings }) => {
-            warnings.iter().for_each(|warning| assert_warning(warning));
+            assert_warnings(&warnings);
         }
         Some(Outcome::Denied { message, .. }) => {
             assert!(!message.is_empty() && !message.contains(char::is_control));
@@ -186,8 +186,7 @@ pub(crate) fn validation(object: &Value, old: &Value, stored: &Value) {
             for cause in verdict.causes() {
                 assert!(!cause.field.is_empty() && !cause.message.is_empty());
             }
-            let warnings = verdict.warnings();
-            warnings.iter().for_each(|warning| assert_warning(warning));
+            assert_warnings(&verdict.warnings());
             if let Some(policy) = verdict.admitted() {
                 policy::claims(policy, (&cluster).into(), &WORLD.rules);
             }
@@ -262,6 +261,12 @@ fn apply(patch: &[u8], object: &Value) -> Value {
     json_patch::patch(&mut patched, &patch)
         .unwrap_or_else(|error| panic!("{error}: {} on {object}", json!(patch)));
     patched
+}
+
+fn assert_warnings(warnings: &[String]) {
+    for warning in warnings {
+        assert_warning(warning);
+    }
 }
 
 fn assert_warning(warning: &str) {

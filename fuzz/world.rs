@@ -1,6 +1,7 @@
 //! The recorded cluster behind the admission routes, without an API server.
 
 use futures::{FutureExt, future::BoxFuture};
+use serde_json::value::RawValue;
 use sriov_operator::{
     admission::{
         Cause, CustomResources, Decision, Denial, Details, Operation, Pods, Request, Verdict,
@@ -127,8 +128,8 @@ fn subject<'a>(request: &'a Request<'_>) -> Option<Subject<'a>> {
         },
         name: &request.name,
         namespace: &request.namespace,
-        object: request.object.map(|object| object.get()),
-        old: request.old_object.map(|object| object.get()),
+        object: request.object.map(RawValue::get),
+        old: request.old_object.map(RawValue::get),
     })
 }
 

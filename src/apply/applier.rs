@@ -220,6 +220,12 @@ impl Applier {
         }
     }
 
+    /// What was applied is not what is there at `version`, although the owners of its fields do not show it: the next
+    /// apply looks for itself. A version from before the last apply proves nothing.
+    pub fn doubt(&self, object: &ObjectRef, version: &str) {
+        self.tracker.lock().doubt(object, version);
+    }
+
     /// Takes in what a watch saw, and says whether that needs a reconcile.
     pub(super) fn observe(&self, observe: impl FnOnce(&mut Tracker) -> Vec<Drift>) -> Vec<Drift> {
         observe(&mut self.tracker.lock())

@@ -21,10 +21,11 @@ pub mod lease;
 mod reconcile;
 mod report;
 mod rollout;
-mod status;
+mod standing;
+pub(crate) mod status;
 mod teardown;
 
 pub use error::Error;
-pub use events::Events;
+pub use events::{Events, Reason};
 pub use inputs::Inputs;
 pub use reconcile::{Parts, Reconciler, Verdict};

@@ -30,7 +30,7 @@ use crate::{
     features::{Feature, Features},
     inject,
     render::{self, Component, Facts, Owner, Owners, Renderer},
-    server::metrics::Metrics,
+    server::{health::Checks, metrics::Metrics},
     settings::{
         Settings,
         tls::{self, TlsOptions, TlsWarning},
@@ -64,6 +64,8 @@ pub struct Parts {
     pub keeper: Keeper,
     /// The pairs that this replica serves.
     pub serving: Arc<ServingStore>,
+    /// What has to hold of this process before it is registered as a webhook.
+    pub own_checks: Arc<Checks>,
     /// What wakes it.
     pub inputs: Inputs,
     /// Where Events are handed in.
@@ -79,6 +81,7 @@ pub struct Reconciler {
     renderer: Renderer,
     applier: Arc<Applier>,
     certificates: Certificates,
+    own_checks: Arc<Checks>,
     inputs: Inputs,
     announcer: Announcer,
     metrics: Arc<Metrics>,
@@ -95,16 +98,18 @@ impl Reconciler {
             renderer,
             keeper,
             serving,
+            own_checks,
             inputs,
             events,
             metrics,
         } = parts;
         Self {
             applier: Arc::new(Applier::new(client.clone(), &settings.process.namespace)),
-            certificates: Certificates::new(&settings, keeper, serving),
+            certificates: Certificates::new(&settings, keeper, serving, Arc::clone(&metrics)),
             client,
             settings,
             renderer,
+            own_checks,
             inputs,
             announcer: Announcer::new(events),
             metrics,
@@ -128,6 +133,10 @@ impl Reconciler {
 
     pub(super) fn certificates(&self) -> &Certificates {
         &self.certificates
+    }
+
+    pub(super) fn own_checks(&self) -> &Checks {
+        &self.own_checks
     }
 
     pub(super) fn announcer(&self) -> &Announcer {
@@ -286,7 +295,8 @@ impl Reconciler {
             features: &features,
             hypershift: platform.hypershift,
             cluster_tls: profile.as_ref().map(|(options, _)| options),
-            operator_registration: &issued.operator.registration,
+            operator_registration: &issued.mutating.registration,
+            validating_registration: &issued.validating.registration,
             injector_registration: &issued.injector.registration,
             injector_condition: &condition,
         };
@@ -306,11 +316,7 @@ impl Reconciler {
             let rollout = Rollout {
                 config,
                 component,
-                standing: match component {
-                    Component::OperatorWebhook => Some(&issued.operator),
-                    Component::Injector => Some(&issued.injector),
-                    _ => None,
-                },
+                issued: &issued,
                 published: &published,
                 drifts: &drifts,
             };

@@ -26,6 +26,13 @@ pub use parse::{BindAddress, PolicyPort, duration as parse_duration, format_dura
 pub use reader::SettingsError;
 pub use table::{Group, SETTINGS, Scope, Setting};
 
+/// The variable with the CA bundle of the operator webhook's own pair.
+pub const OPERATOR_CA_CRT: &str =
+    table::ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_CA_CRT.variable;
+/// The variable with the CA bundle of the injector's own pair.
+pub const INJECTOR_CA_CRT: &str =
+    table::ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_CA_CRT.variable;
+
 use reader::Reader;
 use tls::TlsOptions;
 

@@ -164,16 +164,17 @@ impl Judge {
             stored.to_string()
         });
         let verdict = self.verdict(kind, object, old.as_deref(), judgement);
-        for cause in verdict.causes() {
-            // What the schema refuses does not decode either, which is the same fault.
-            if judgement
-                .faults
-                .iter()
-                .all(|known| known.field != cause.field)
-            {
-                judgement.faults.push(cause.into());
-            }
-        }
+        // What the schema refuses does not decode either, which is the same fault.
+        let refused: Vec<String> = judgement
+            .faults
+            .iter()
+            .map(|fault| fault.field.clone())
+            .collect();
+        let others = verdict
+            .causes()
+            .into_iter()
+            .filter(|cause| !refused.contains(&cause.field));
+        judgement.faults.extend(others.map(Finding::from));
         judgement.warnings.extend(verdict.warnings());
         if kind == Kind::NodePolicy && judgement.namespace == self.rules.namespace {
             judgement.claims = serde_json::from_value(object.clone())

@@ -39,7 +39,7 @@ const UNUSABLE: u8 = 2;
 /// Says for each SR-IOV custom resource what is wrong with it and what is suspicious, for each policy which NICs and
 /// virtual functions it would take, and for each pod what would be injected. Objects are judged in their order, and those
 /// that are fine count for the ones after them; nodes, node states, network attachment definitions and the operator's
-/// ConfigMaps among them are taken as part of the cluster.
+/// config maps among them are taken as part of the cluster.
 ///
 /// Ends with 0 when everything is fine, 1 when something is refused, 2 when the input cannot be used.
 #[derive(Debug, clap::Args)]
@@ -70,7 +70,7 @@ pub(super) struct Check {
         default_value = "sriov-network-operator"
     )]
     namespace: String,
-    /// Admit NICs that are not listed as supported, as the operator does with DEV_MODE=TRUE.
+    /// Admit NICs that are not listed as supported, as the operator does in its development mode.
     #[arg(long)]
     dev_mode: bool,
     /// How to print the findings.

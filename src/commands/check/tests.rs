@@ -49,12 +49,12 @@ fn policy(name: &str, pf_name: &str) -> Value {
 
 /// Runs `check` with a file of these documents against the seed of the tests.
 fn run(documents: &[Value], arguments: &[&str]) -> Result<bool> {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir()?;
     let file = directory.path().join("objects.yaml");
     let texts = documents
         .iter()
         .map(|it| serde_saphyr::to_string(it).unwrap());
-    std::fs::write(&file, texts.collect::<Vec<_>>().join("---\n")).unwrap();
+    std::fs::write(&file, texts.collect::<Vec<_>>().join("---\n"))?;
     let seed = format!("--cluster-state={}", data("seed.yaml").display());
     let file = file.display().to_string();
     let mut line = vec!["check", &seed, &file];

@@ -6,7 +6,6 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
     core::NamespaceResourceScope,
 };
-use serde_json::{Value, json};
 
 use super::{CallError, Cleanup, Step, call};
 use crate::{
@@ -14,7 +13,7 @@ use crate::{
         NETWORK_FINALIZER, OVSNetwork, POOL_FINALIZER, SriovIBNetwork, SriovNetwork,
         SriovNetworkPoolConfig,
     },
-    apply::FIELD_MANAGER,
+    apply::{FIELD_MANAGER, finalizers},
 };
 
 impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
@@ -58,7 +57,8 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             }
         };
         for object in objects {
-            let Some(removal) = removal(object.finalizers(), object.uid().as_deref(), finalizer)
+            let uid = object.uid();
+            let Some(removal) = finalizers::removal(uid.as_deref(), object.finalizers(), finalizer)
             else {
                 continue;
             };
@@ -82,34 +82,5 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             }
             self.say(Step::Released { what, finalizer });
         }
-    }
-}
-
-/// The patch that removes a finalizer from the very object that was read; `None` when it has none.
-fn removal(present: &[String], uid: Option<&str>, finalizer: &str) -> Option<json_patch::Patch> {
-    let index = present.iter().position(|known| known == finalizer)?;
-    let path = format!("/metadata/finalizers/{index}");
-    let operations: Value = json!([
-        {"op": "test", "path": "/metadata/uid", "value": uid},
-        {"op": "test", "path": path, "value": finalizer},
-        {"op": "remove", "path": path},
-    ]);
-    serde_json::from_value(operations).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_that_finalizer_of_that_object_goes() {
-        let finalizers = ["a/b".to_owned(), NETWORK_FINALIZER.to_owned()];
-        let patch = removal(&finalizers, Some("u"), NETWORK_FINALIZER).unwrap();
-        let mut object = json!({"metadata": {"uid": "u", "finalizers": finalizers}});
-        json_patch::patch(&mut object, &patch).unwrap();
-        assert_eq!(object["metadata"]["finalizers"], json!(["a/b"]));
-        let mut another = json!({"metadata": {"uid": "v", "finalizers": finalizers}});
-        assert!(json_patch::patch(&mut another, &patch).is_err());
-        assert_eq!(removal(&finalizers, Some("u"), POOL_FINALIZER), None);
     }
 }

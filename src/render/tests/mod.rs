@@ -117,6 +117,7 @@ impl World {
             hypershift: self.hypershift,
             cluster_tls: self.cluster_tls.as_ref(),
             operator_registration: &self.operator,
+            validating_registration: &self.operator,
             injector_registration: &self.injector,
             injector_condition: &match_condition(&Switches::default()),
         };
