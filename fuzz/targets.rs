@@ -227,6 +227,7 @@ pub(crate) fn rendering(config: &Value, openshift: bool) {
         hypershift: false,
         cluster_tls: None,
         operator_registration: &registration,
+        validating_registration: &registration,
         injector_registration: &registration,
         injector_condition: &match_condition(&WORLD.switches),
     };
