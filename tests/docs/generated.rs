@@ -81,7 +81,7 @@ fn busy() -> Metrics {
     admission.answered("/mutate", 200, Duration::from_millis(3));
     admission.decided("/mutate", "CREATE", "patched");
     admission.faulted("/mutate", "panic");
-    metrics.certificates.reloaded("injector", true);
+    metrics.certificates.reloaded("injector", 1, 0);
     metrics.certificates.expires("injector", 1.8e9);
     metrics.certificates.phase("stable");
     let operator = &metrics.operator;
