@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tools control-plane helm demo test bench fuzz soak lint crds install-manifest chart-readme image
+.PHONY: help tools control-plane helm demo test bench fuzz soak lint crds docs install-manifest chart-readme image
 
 CARGO ?= cargo
 CONTAINER_ENGINE ?= docker
@@ -40,6 +40,9 @@ lint: tools ## format and clippy, warnings denied
 
 crds: tools ## write deploy/crds from the API types
 	$(CARGO) run --quiet -- crds --directory deploy/crds
+
+docs: tools ## write the generated parts of the documentation
+	UPDATE_DOCS=1 $(CARGO) test --quiet --test cluster -- docs::generated docs::examples
 
 install-manifest: tools ## write deploy/install.yaml from the chart
 	@manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; deploy/install-manifest.sh >"$$manifest"; cat "$$manifest" >deploy/install.yaml

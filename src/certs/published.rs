@@ -57,7 +57,8 @@ impl Configuration {
         }
     }
 
-    const fn plural(self) -> &'static str {
+    /// The plural of its kind.
+    pub const fn plural(self) -> &'static str {
         match self {
             Self::OperatorMutating | Self::Injector => "mutatingwebhookconfigurations",
             Self::OperatorValidating => "validatingwebhookconfigurations",

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use super::{client, process};
 use crate::{
     operator::cleanup::{self, Options},
-    settings::{self, SecretNames},
+    settings,
 };
 
 /// Remove the operator's part from a cluster.
@@ -25,18 +25,8 @@ pub(super) struct Cleanup {
     /// Print what would be done, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// The Secret with the serving pair of the operator webhook.
-    #[arg(long, value_name = "NAME", default_value = "operator-webhook-cert")]
-    #[arg(env = "ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_SECRET_NAME")]
-    operator_secret: String,
-    /// The Secret with the serving pair of the injector.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "network-resources-injector-cert"
-    )]
-    #[arg(env = "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_SECRET_NAME")]
-    injector_secret: String,
+    #[command(flatten)]
+    secrets: client::Secrets,
 }
 
 fn duration(text: &str) -> Result<Duration, &'static str> {
@@ -50,10 +40,7 @@ impl Cleanup {
             let client = self.access.connect().await?;
             let options = Options {
                 namespace: self.access.namespace.clone(),
-                secrets: SecretNames {
-                    operator: self.operator_secret.clone(),
-                    injector: self.injector_secret.clone(),
-                },
+                secrets: self.secrets.names(),
                 within: self.timeout,
                 dry_run: self.dry_run,
             };

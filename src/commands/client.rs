@@ -8,6 +8,8 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
+use crate::settings::SecretNames;
+
 /// How long a connection to the API server may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The oldest Kubernetes that knows match conditions: without them a dead backend could block deletions.
@@ -69,11 +71,12 @@ pub(super) struct Access {
         short,
         long,
         env = "NAMESPACE",
+        hide_env_values = true,
         default_value = "sriov-network-operator"
     )]
     pub(super) namespace: String,
     /// Paths of kubeconfig files, merged as kubectl does; ~/.kube/config, or the pod's ServiceAccount, without it.
-    #[arg(long, env = "KUBECONFIG", value_name = "PATHS")]
+    #[arg(long, env = "KUBECONFIG", hide_env_values = true, value_name = "PATHS")]
     kubeconfig: Option<std::ffi::OsString>,
 }
 
@@ -90,5 +93,35 @@ impl Access {
             paths.extend(Some(home.join(".kube/config")).filter(|path| path.is_file()));
         }
         connect(&paths).await
+    }
+}
+
+/// The names of the Secrets, where they are not the usual ones.
+#[derive(Debug, clap::Args)]
+pub(super) struct Secrets {
+    /// The Secret with the serving pair of the operator webhook.
+    #[arg(long, value_name = "NAME", default_value = "operator-webhook-cert")]
+    #[arg(
+        env = "ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_SECRET_NAME",
+        hide_env_values = true
+    )]
+    operator_secret: String,
+    /// The Secret with the serving pair of the injector.
+    #[arg(long, value_name = "NAME")]
+    #[arg(default_value = "network-resources-injector-cert")]
+    #[arg(
+        env = "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_SECRET_NAME",
+        hide_env_values = true
+    )]
+    injector_secret: String,
+}
+
+impl Secrets {
+    /// The names.
+    pub(super) fn names(&self) -> SecretNames {
+        SecretNames {
+            operator: self.operator_secret.clone(),
+            injector: self.injector_secret.clone(),
+        }
     }
 }

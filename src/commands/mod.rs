@@ -3,12 +3,15 @@
 mod check;
 mod cleanup;
 mod client;
+mod completions;
 mod crds;
+mod man;
 mod output;
 mod process;
 mod readiness;
 mod render;
 mod run;
+mod status;
 mod webhook;
 
 use std::process::ExitCode;
@@ -31,7 +34,10 @@ enum Command {
     Check(check::Check),
     Crds(crds::Crds),
     Render(Box<render::Render>),
+    Status(status::Status),
     Cleanup(cleanup::Cleanup),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Cli {
@@ -46,6 +52,9 @@ impl Cli {
             Command::Check(check) => return Ok(check.run()),
             Command::Crds(crds) => crds.run()?,
             Command::Render(render) => render.run()?,
+            Command::Status(status) => status.run()?,
+            Command::Completions(completions) => completions.run()?,
+            Command::Man(man) => man.run()?,
             Command::Cleanup(cleanup) => cleanup.run()?,
         }
         Ok(ExitCode::SUCCESS)

@@ -9,7 +9,7 @@
 //! ```
 
 mod condition;
-mod label;
+pub(crate) mod label;
 mod message;
 mod nad;
 mod networks;

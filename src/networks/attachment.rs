@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{NetworkKind, NetworkRef, NetworkSpec};
 use crate::{
     api::{API_VERSION, OVSNetworkSpec, SriovIBNetworkSpec, SriovNetworkSpec},
+    inject::label::is_dns_label,
     policy::{Fault, labels},
 };
 
@@ -160,13 +161,4 @@ pub fn check(
             Err(faults)
         }
     }
-}
-
-fn is_dns_label(text: &str) -> bool {
-    let end = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.len() <= 63
-        && bytes.first().is_some_and(end)
-        && bytes.last().is_some_and(end)
-        && bytes.iter().all(|byte| end(byte) || *byte == b'-')
 }

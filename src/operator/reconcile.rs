@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Api, Client, Resource, api::PartialObjectMeta};
 use parking_lot::Mutex;
-use tracing::{info, warn};
+use tracing::{Instrument, info, info_span, warn};
 
 use super::{
     announce::Announcer,
@@ -29,7 +29,7 @@ use crate::{
     certs::{keeper::Keeper, serving::ServingStore},
     features::{Feature, Features},
     inject,
-    render::{self, Component, ComponentError, Desired, Facts, Owner, Owners, Renderer},
+    render::{self, Component, Facts, Owner, Owners, Renderer},
     server::{health::Checks, metrics::Metrics},
     settings::{
         Settings,
@@ -160,7 +160,7 @@ impl Reconciler {
     /// One pass.
     pub async fn pass(&self, drifts: Vec<Drift>) -> Verdict {
         let started = Instant::now();
-        let verdict = self.look(drifts).await;
+        let verdict = self.look(drifts).instrument(info_span!("pass")).await;
         let result = match verdict {
             Verdict::Settled { look_again: None } => "success",
             Verdict::Settled {
@@ -271,6 +271,7 @@ impl Reconciler {
                 Timestamp::now(),
                 &mut report,
             )
+            .instrument(info_span!("certificates"))
             .await;
         self.certificates.warn(&mut report);
         self.announcer
@@ -312,25 +313,16 @@ impl Reconciler {
             }),
         };
         for (component, desired) in render::all(&self.renderer, &facts, &owners) {
-            match desired {
-                Ok(Desired::Off) => {
-                    self.remove_others(component, &[], &mut report).await;
-                    self.announcer.component(config, component, false);
-                }
-                Ok(Desired::On(rendered)) => {
-                    let rollout = Rollout {
-                        config,
-                        component,
-                        issued: &issued,
-                        published: &published,
-                        drifts: &drifts,
-                    };
-                    self.roll_out(&rollout, rendered, &mut report).await;
-                    self.announcer.component(config, component, true);
-                }
-                Err(ComponentError::Unsupported(what)) => report.unsupported(what),
-                Err(error) => report.lasting_fault(component, error),
-            }
+            let rollout = Rollout {
+                config,
+                component,
+                issued: &issued,
+                published: &published,
+                drifts: &drifts,
+            };
+            self.settle(&rollout, desired, &mut report)
+                .instrument(info_span!("component", name = component.name()))
+                .await;
         }
         self.write_status(config, &report).await;
         if report.is_to_be_retried() {

@@ -1,6 +1,6 @@
 //! One component's share of a pass: its objects are applied in order, what it no longer has is removed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tracing::{debug, warn};
@@ -10,7 +10,7 @@ use crate::{
     api::SriovOperatorConfig,
     apply::{Applied, Drift, Error as ApplyError, ObjectRef},
     certs::published::{Configuration, Published},
-    render::{Component, Rendered},
+    render::{Component, ComponentError, Desired, Rendered},
     settings::AdmissionServing,
 };
 
@@ -31,13 +31,39 @@ pub(super) struct Rollout<'a> {
 }
 
 impl Reconciler {
-    /// Applies what a component renders to, in order, then removes what it no longer has.
-    pub(super) async fn roll_out(
+    /// Brings a component to what is desired, and measures it.
+    pub(super) async fn settle(
         &self,
         rollout: &Rollout<'_>,
-        rendered: Rendered,
+        desired: Result<Desired, ComponentError>,
         report: &mut Report,
     ) {
+        let (component, started, faults) =
+            (rollout.component, Instant::now(), report.fault_count());
+        match desired {
+            Ok(Desired::Off) => {
+                self.remove_others(component, &[], report).await;
+                self.announcer().component(rollout.config, component, false);
+            }
+            Ok(Desired::On(rendered)) => {
+                self.roll_out(rollout, rendered, report).await;
+                self.announcer().component(rollout.config, component, true);
+            }
+            Err(ComponentError::Unsupported(what)) => report.unsupported(what),
+            Err(error) => report.lasting_fault(component, error),
+        }
+        let result = if report.fault_count() == faults {
+            "success"
+        } else {
+            "error"
+        };
+        self.metrics()
+            .operator
+            .rolled_out(component.name(), result, started.elapsed());
+    }
+
+    /// Applies what a component renders to, in order, then removes what it no longer has.
+    async fn roll_out(&self, rollout: &Rollout<'_>, rendered: Rendered, report: &mut Report) {
         let component = rollout.component;
         for warning in &rendered.warnings {
             report.warning(warning.to_string());

@@ -152,6 +152,7 @@ mod tests {
         operator.reconciled("sriovoperatorconfig", "success", Duration::from_millis(40));
         operator.applied("config-daemon", "applied");
         operator.repaired("operator-webhook");
+        operator.rolled_out("injector", "success", Duration::from_millis(9));
         metrics.stores.holds("nodes", 7);
         metrics.stores.fresh_at("nodes", 1.7e9);
         let webhook = metrics.server("webhook");
@@ -178,6 +179,7 @@ mod tests {
             r#"sriov_operator_certificate_expiry_timestamp_seconds{certificate="ca"} 1800000000.0"#,
             r#"sriov_operator_rotation_phase{phase="overlap"} 1"#,
             r#"sriov_operator_applies_total{component="config-daemon",result="applied"} 1"#,
+            r#"sriov_operator_component_reconcile_seconds_count{component="injector",result="success"} 1"#,
             r#"sriov_operator_drift_repairs_total{component="operator-webhook"} 1"#,
             r#"sriov_operator_store_objects{store="nodes"} 7"#,
             r#"sriov_operator_store_fresh_timestamp_seconds{store="nodes"} 1700000000.0"#,

@@ -53,13 +53,20 @@ pub(super) struct Check {
     #[arg(long, value_name = "FILE")]
     cluster_state: Vec<PathBuf>,
     /// Judge against the cluster of these kubeconfig files.
-    #[arg(long, value_name = "FILE", env = "KUBECONFIG", value_delimiter = ':')]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "KUBECONFIG",
+        hide_env_values = true,
+        value_delimiter = ':'
+    )]
     kubeconfig: Vec<PathBuf>,
     /// The operator's namespace.
     #[arg(
         short,
         long,
         env = "NAMESPACE",
+        hide_env_values = true,
         default_value = "sriov-network-operator"
     )]
     namespace: String,

@@ -1,4 +1,4 @@
-//! Finalizers that the reference's operator left on users' networks and pools. Its controllers are gone, so that nobody
+//! Finalizers on users' networks and pools. With the operator gone, and the reference's before it, nobody
 //! else would remove them, and the objects could not be deleted.
 
 use kube::{
