@@ -473,6 +473,7 @@ async fn the_mode_of_a_running_installation_changes_without_a_window() -> Result
     scene.operator.set(CERT_MANAGER, "true");
     scene.operator.start()?;
     scene.operator.ready().await?;
+    both_answer(&scene).await?;
     throughout(Duration::from_secs(2), "service by ours", async || {
         scene
             .admin()
