@@ -20,7 +20,7 @@
 //! | layer | modules | owns |
 //! | --- | --- | --- |
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
-//! | pure logic | [`settings`], [`features`], [`policy`], [`inject`], [`render`] | what is legal, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
+//! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`inject`], [`render`] | what is legal, what nodes are to be, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
 //! | I/O | [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
 //! | services | [`operator`], [`admission`], [`server`] | the reconciler, the routes, the TLS listener |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
@@ -32,6 +32,7 @@ pub mod certs;
 pub mod commands;
 pub mod features;
 pub mod inject;
+pub mod nodes;
 pub mod operator;
 pub mod platform;
 pub mod policy;
