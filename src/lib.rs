@@ -22,7 +22,7 @@
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
 //! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`inject`], [`render`] | what is legal, what nodes are to be, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
 //! | I/O | [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
-//! | services | [`operator`], [`admission`], [`server`] | the reconciler, the routes, the TLS listener |
+//! | services | [`operator`], [`controllers`], [`admission`], [`server`] | the reconciler of the config, the controllers beside it, the routes, the TLS listener |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
 
 pub mod admission;
@@ -30,6 +30,7 @@ pub mod api;
 pub mod apply;
 pub mod certs;
 pub mod commands;
+pub mod controllers;
 pub mod features;
 pub mod inject;
 pub mod nodes;

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
     operator::{
-        Events, Inputs, Reconciler,
+        Events, Inputs, Parts, Reconciler,
         config::{Observed, watch_config, watch_namespace},
         controller,
         lease::{Elector, Leadership},
@@ -69,7 +69,7 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
         |endpoint| trust(&settings, &endpoint.secret),
         level,
     )?;
-    let leadership = elect(&mut supervisor, &client, &settings, &serving.metrics)?;
+    let leadership = elect(&mut supervisor, &client, &settings, &serving.metrics);
     operate(
         &mut supervisor,
         &client,
@@ -100,7 +100,7 @@ fn elect(
     client: &Client,
     settings: &Settings,
     metrics: &Arc<Metrics>,
-) -> Result<watch::Receiver<Leadership>> {
+) -> watch::Receiver<Leadership> {
     let elector = match settings.leader_election {
         Some(durations) => Elector::new(
             client.clone(),
@@ -128,7 +128,7 @@ fn elect(
             }
         }
     });
-    Ok(leadership)
+    leadership
 }
 
 fn operate(
@@ -172,13 +172,13 @@ fn operate(
         settings.lifetimes.certificate,
         settings.lifetimes.settle_time,
     )?;
-    let reconciler = Reconciler::new(
-        client.clone(),
-        Arc::clone(settings),
+    let reconciler = Reconciler::new(Parts {
+        client: client.clone(),
+        settings: Arc::clone(settings),
         renderer,
-        Keeper::new(client.clone(), &namespace, lifetimes),
-        Arc::clone(&serving.pairs),
-        Inputs {
+        keeper: Keeper::new(client.clone(), &namespace, lifetimes),
+        serving: Arc::clone(&serving.pairs),
+        inputs: Inputs {
             config: config_rx,
             namespace: namespace_rx,
             platform: facts_rx,
@@ -187,8 +187,8 @@ fn operate(
             switches: serving.pods.watch_switches(),
         },
         events,
-        Arc::clone(&serving.metrics),
-    );
+        metrics: Arc::clone(&serving.metrics),
+    });
     let stopping = supervisor.stopping(Stage::Writing);
     supervisor.spawn("operator", Stage::Writing, async move {
         let ending = stopping.clone();

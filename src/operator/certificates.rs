@@ -14,12 +14,12 @@ use crate::{
     certs::{
         bundle::Bundle,
         keeper::{Keeper, News, Request, handover::NewIssuer},
-        names::Endpoint,
+        names::{self, Endpoint},
         published::{Configuration, Published},
-        serving::ServingStore,
+        serving::{ServingStore, Status},
     },
-    render::Registration,
-    settings::{CertificateMode, FailurePolicy},
+    render::{Component, Registration},
+    settings::{CertificateMode, FailurePolicy, Settings},
 };
 
 /// How soon a certificate that is waited for is looked for again, should no watch tell of it.
@@ -27,11 +27,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What keeps certificates.
 pub(super) struct Certificates {
-    pub(super) keeper: Keeper,
-    pub(super) mode: CertificateMode,
-    pub(super) operator: Endpoint,
-    pub(super) injector: Endpoint,
-    pub(super) serving: Arc<ServingStore>,
+    keeper: Keeper,
+    mode: CertificateMode,
+    operator: Endpoint,
+    injector: Endpoint,
+    serving: Arc<ServingStore>,
 }
 
 /// How one webhook can be registered now.
@@ -52,6 +52,34 @@ pub(super) struct Issued {
 }
 
 impl Certificates {
+    pub(super) fn new(settings: &Settings, keeper: Keeper, serving: Arc<ServingStore>) -> Self {
+        let [operator, injector] = names::endpoints(
+            &settings.process.namespace,
+            &settings.admission.secret_names.operator,
+            &settings.admission.secret_names.injector,
+        );
+        Self {
+            keeper,
+            mode: settings.certificate_mode.clone(),
+            operator,
+            injector,
+            serving,
+        }
+    }
+
+    /// The endpoint of a component with a webhook.
+    pub(super) fn endpoint(&self, component: Component) -> &Endpoint {
+        match component {
+            Component::Injector => &self.injector,
+            _ => &self.operator,
+        }
+    }
+
+    /// How the pairs stand that this replica serves.
+    pub(super) fn pairs(&self) -> Vec<Status> {
+        self.serving.status()
+    }
+
     /// Brings the Secrets up to date.
     pub(super) async fn pass(
         &self,

@@ -82,7 +82,7 @@ impl Events {
                 {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => {
-                        warn!(reason = event.reason, %error, "failed to publish an Event")
+                        warn!(reason = event.reason, %error, "failed to publish an Event");
                     }
                     Err(_) => warn!(
                         reason = event.reason,

@@ -8,18 +8,22 @@
 //! [`controller`] decides when a pass is made, [`reconcile`] what it does. Only the replica that holds the [`lease`]
 //! makes passes. Every pass can be cut short at any point: the next one starts from what is in the cluster.
 
+mod announce;
 mod certificates;
 pub mod config;
 pub mod controller;
 mod error;
 mod events;
 mod finalizer;
+mod inputs;
 pub mod lease;
 mod reconcile;
 mod report;
+mod rollout;
 mod status;
 mod teardown;
 
 pub use error::Error;
 pub use events::Events;
-pub use reconcile::{Inputs, Reconciler, Verdict};
+pub use inputs::Inputs;
+pub use reconcile::{Parts, Reconciler, Verdict};

@@ -6,74 +6,39 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{Namespace, ObjectReference},
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
-};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Api, Client, Resource, api::PartialObjectMeta};
 use parking_lot::Mutex;
-use serde_json::Value;
-use tokio::sync::watch;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::{
-    certificates::{Certificates, Issued, Standing},
+    announce::Announcer,
+    certificates::Certificates,
     config::Observed,
-    events::{Events, Reason},
+    events::Events,
     finalizer,
+    inputs::Inputs,
     report::Report,
+    rollout::Rollout,
     status::{self, Outcome},
-    teardown::is_webhook_configuration,
+    teardown::catalogue,
 };
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig},
-    apply::{Applied, Applier, Drift, Error as ApplyError, ObjectRef},
-    certs::{keeper::Keeper, published::Published, serving::ServingStore},
+    apply::{Applier, Drift, ObjectRef},
+    certs::{keeper::Keeper, serving::ServingStore},
     features::{Feature, Features},
-    inject::{self, Loaded},
-    platform,
-    render::{self, Component, ComponentError, Desired, Facts, Owner, Owners, Rendered, Renderer},
+    inject,
+    render::{self, Component, ComponentError, Desired, Facts, Owner, Owners, Renderer},
     server::metrics::Metrics,
     settings::{
-        AdmissionServing, Settings,
+        Settings,
         tls::{self, TlsOptions, TlsWarning},
     },
 };
 
-/// How soon a backend that is waited for is looked at again.
+/// How soon a config whose finalizer was just added is looked at, should the watch not show it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// What the reconciler follows. Each change wakes it.
-#[derive(Clone)]
-pub struct Inputs {
-    /// The config.
-    pub config: watch::Receiver<Observed<SriovOperatorConfig>>,
-    /// The operator's own Namespace.
-    pub namespace: watch::Receiver<Observed<PartialObjectMeta<Namespace>>>,
-    /// What the cluster is.
-    pub platform: watch::Receiver<platform::Facts>,
-    /// The bundles that live configurations carry.
-    pub published: watch::Receiver<Published>,
-    /// Changes of the pairs that are served.
-    pub pairs: watch::Receiver<u64>,
-    /// The injector's switches.
-    pub switches: watch::Receiver<Arc<Loaded>>,
-}
-
-impl Inputs {
-    /// Waits until any of them changes.
-    pub async fn changed(&mut self) {
-        tokio::select! {
-            Ok(()) = self.config.changed() => {}
-            Ok(()) = self.namespace.changed() => {}
-            Ok(()) = self.platform.changed() => {}
-            Ok(()) = self.published.changed() => {}
-            Ok(()) = self.pairs.changed() => {}
-            Ok(()) = self.switches.changed() => {}
-            else => std::future::pending().await,
-        }
-    }
-}
 
 /// What a pass asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +52,26 @@ pub enum Verdict {
     Retry,
 }
 
+/// What a reconciler is made of.
+pub struct Parts {
+    /// For the API server.
+    pub client: Client,
+    /// Flags and environment.
+    pub settings: Arc<Settings>,
+    /// The templates.
+    pub renderer: Renderer,
+    /// Keeps the Secrets in self-signed mode.
+    pub keeper: Keeper,
+    /// The pairs that this replica serves.
+    pub serving: Arc<ServingStore>,
+    /// What wakes it.
+    pub inputs: Inputs,
+    /// Where Events are handed in.
+    pub events: Events,
+    /// The metrics of the process.
+    pub metrics: Arc<Metrics>,
+}
+
 /// Makes passes. Knows nothing of leadership.
 pub struct Reconciler {
     client: Client,
@@ -95,55 +80,35 @@ pub struct Reconciler {
     applier: Arc<Applier>,
     certificates: Certificates,
     inputs: Inputs,
-    events: Events,
+    announcer: Announcer,
     metrics: Arc<Metrics>,
-    told: Mutex<Told>,
-}
-
-/// What Events were already about, so that each is told once.
-#[derive(Default)]
-struct Told {
-    enabled: Vec<(Component, bool)>,
-    unknown_gates: Vec<String>,
-    set_aside: Vec<String>,
-    refused: Vec<String>,
     /// The uid of the config whose finalizer was removed: the watch may show it for another moment.
-    finished: Option<String>,
+    finished: Mutex<Option<String>>,
 }
 
 impl Reconciler {
     /// A reconciler that has seen nothing yet.
-    pub fn new(
-        client: Client,
-        settings: Arc<Settings>,
-        renderer: Renderer,
-        keeper: Keeper,
-        serving: Arc<ServingStore>,
-        inputs: Inputs,
-        events: Events,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        let [operator, injector] = crate::certs::names::endpoints(
-            &settings.process.namespace,
-            &settings.admission.secret_names.operator,
-            &settings.admission.secret_names.injector,
-        );
+    pub fn new(parts: Parts) -> Self {
+        let Parts {
+            client,
+            settings,
+            renderer,
+            keeper,
+            serving,
+            inputs,
+            events,
+            metrics,
+        } = parts;
         Self {
             applier: Arc::new(Applier::new(client.clone(), &settings.process.namespace)),
-            certificates: Certificates {
-                keeper,
-                mode: settings.certificate_mode.clone(),
-                operator,
-                injector,
-                serving,
-            },
+            certificates: Certificates::new(&settings, keeper, serving),
             client,
             settings,
             renderer,
             inputs,
-            events,
+            announcer: Announcer::new(events),
             metrics,
-            told: Mutex::default(),
+            finished: Mutex::default(),
         }
     }
 
@@ -157,6 +122,22 @@ impl Reconciler {
         &self.applier
     }
 
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn certificates(&self) -> &Certificates {
+        &self.certificates
+    }
+
+    pub(super) fn announcer(&self) -> &Announcer {
+        &self.announcer
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     /// What wakes.
     pub fn wakers(&self) -> Inputs {
         self.inputs.clone()
@@ -164,19 +145,7 @@ impl Reconciler {
 
     /// The objects of kinds that are watched by name.
     pub fn named_objects(&self) -> Vec<ObjectRef> {
-        Component::ALL
-            .into_iter()
-            .flat_map(|component| self.catalogue(component))
-            .collect()
-    }
-
-    /// Every object that a component may have in any variant, in the order in which it is applied.
-    pub(super) fn catalogue(&self, component: Component) -> Vec<ObjectRef> {
-        component
-            .objects()
-            .iter()
-            .filter_map(|object| ObjectRef::find(object.api_version, object.kind, object.name))
-            .collect()
+        Component::ALL.into_iter().flat_map(catalogue).collect()
     }
 
     /// One pass.
@@ -221,7 +190,7 @@ impl Reconciler {
     async fn sweep(&self) -> Verdict {
         let mut report = Report::default();
         self.remove_everything(&mut report).await;
-        *self.told.lock() = Told::default();
+        self.announcer.forget();
         if report.is_to_be_retried() {
             warn!(outcome = ?report.outcome(), "failed to remove what an earlier config left");
             Verdict::Retry
@@ -232,13 +201,13 @@ impl Reconciler {
 
     /// The config goes: so does everything of ours, then the finalizer.
     async fn teardown(&self, config: &SriovOperatorConfig) -> Verdict {
-        let finished =
-            config.metadata.uid.is_some() && self.told.lock().finished == config.metadata.uid;
-        if finished || !finalizer::is_present(config) {
+        let uid = config.metadata.uid.as_ref();
+        if (uid.is_some() && self.finished.lock().as_ref() == uid) || !finalizer::is_present(config)
+        {
             return Verdict::Settled { look_again: None };
         }
         let mut report = Report::default();
-        if let Some(uid) = &config.metadata.uid {
+        if let Some(uid) = uid {
             self.applier.set_config_uid(uid);
         }
         self.remove_everything(&mut report).await;
@@ -252,7 +221,7 @@ impl Reconciler {
         match finalizer::remove(&self.configs(), config).await {
             Ok(()) => {
                 info!("everything of the config is removed, and its finalizer");
-                self.told.lock().finished = config.metadata.uid.clone();
+                self.finished.lock().clone_from(&config.metadata.uid);
                 Verdict::Settled { look_again: None }
             }
             Err(error) => {
@@ -295,13 +264,18 @@ impl Reconciler {
             )
             .await;
         self.certificates.warn(&mut report);
-        self.tell_certificates(config, &issued);
+        self.announcer
+            .certificates(config, &issued.news, &self.certificates.pairs());
 
         let features = Features::new(config.spec.feature_gates.iter().flatten());
-        self.tell_unknown_gates(config, &features, &mut report);
+        let unknown_gates = unknown_gates(&features);
+        self.announcer.unknown_gates(config, &unknown_gates);
+        for note in unknown_gates {
+            report.warning(note);
+        }
         let platform = self.inputs.platform.borrow().clone();
         let switches = self.inputs.switches.borrow().clone();
-        self.tell_set_aside(config, &switches);
+        self.announcer.set_aside(config, &switches);
         let profile = platform.api_server.as_ref().and_then(tls::cluster_profile);
         self.warn_of_tls(profile.as_ref(), &mut report);
         let condition = inject::match_condition(&switches.switches);
@@ -331,7 +305,7 @@ impl Reconciler {
             match desired {
                 Ok(Desired::Off) => {
                     self.remove_others(component, &[], &mut report).await;
-                    self.tell_enabled(config, component, false);
+                    self.announcer.component(config, component, false);
                 }
                 Ok(Desired::On(rendered)) => {
                     let standing = match component {
@@ -339,17 +313,15 @@ impl Reconciler {
                         Component::Injector => Some(&issued.injector),
                         _ => None,
                     };
-                    self.roll_out(
+                    let rollout = Rollout {
                         config,
                         component,
-                        rendered,
                         standing,
-                        &published,
-                        &drifts,
-                        &mut report,
-                    )
-                    .await;
-                    self.tell_enabled(config, component, true);
+                        published: &published,
+                        drifts: &drifts,
+                    };
+                    self.roll_out(&rollout, rendered, &mut report).await;
+                    self.announcer.component(config, component, true);
                 }
                 Err(ComponentError::Unsupported(what)) => report.unsupported(what),
                 Err(error) => report.lasting_fault(component, error),
@@ -361,160 +333,6 @@ impl Reconciler {
         } else {
             Verdict::Settled {
                 look_again: report.look_again(),
-            }
-        }
-    }
-
-    /// Applies a component's objects in order, then removes what it no longer has.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one component's share of a pass, taken apart for reading"
-    )]
-    async fn roll_out(
-        &self,
-        config: &SriovOperatorConfig,
-        component: Component,
-        rendered: Rendered,
-        standing: Option<&Standing>,
-        published: &Published,
-        drifts: &[Drift],
-        report: &mut Report,
-    ) {
-        for warning in &rendered.warnings {
-            report.warning(warning.to_string());
-        }
-        let mut kept = Vec::new();
-        let mut backend_failed = false;
-        for (object, once) in rendered
-            .created_once
-            .iter()
-            .map(|object| (object, true))
-            .chain(rendered.objects.iter().map(|object| (object, false)))
-        {
-            let Ok(reference) = ObjectRef::of(object) else {
-                report.lasting_fault(
-                    component,
-                    "a template makes an object of a kind that is not managed",
-                );
-                continue;
-            };
-            kept.push(reference.clone());
-            if is_webhook_configuration(reference.kind)
-                && let Some(waiting) = self
-                    .not_yet(component, standing, &reference, published, backend_failed)
-                    .await
-            {
-                report.waiting(component, waiting, LOOK_AGAIN);
-                continue;
-            }
-            let applied = if once {
-                self.applier.create_once(object).await
-            } else {
-                self.applier.apply(object).await
-            };
-            self.metrics.operator.applied(
-                component.name(),
-                match &applied {
-                    Ok(Applied::Unchanged) => "skipped",
-                    Ok(_) => "applied",
-                    Err(_) => "failed",
-                },
-            );
-            match applied {
-                Ok(Applied::Repaired) => {
-                    self.metrics.operator.repaired(component.name());
-                    self.tell_repaired(config, &reference, drifts);
-                }
-                Ok(applied) => debug!(%component, object = %reference, ?applied, "reconciled"),
-                // What the server does not know cannot be there: the Prometheus operator is not installed.
-                Err(ApplyError::UnknownKind(object)) => {
-                    report.warning(format!(
-                        "{component}: {object} is left out: the API server does not know this kind"
-                    ));
-                }
-                Err(error @ ApplyError::Foreign(_)) => {
-                    backend_failed = true;
-                    report.lasting_fault(component, error);
-                    // It may be deleted by its owner, and no watch of ours shows that.
-                    report.look_again_in(Duration::from_secs(30));
-                }
-                Err(ApplyError::Contested {
-                    object,
-                    manager,
-                    retry_in,
-                }) => {
-                    report.warning(format!(
-                        "{component}: {object} is changed again and again by {manager}"
-                    ));
-                    report.look_again_in(retry_in);
-                }
-                Err(error) => {
-                    backend_failed = true;
-                    report.fault(component, error);
-                }
-            }
-        }
-        self.remove_others(component, &kept, report).await;
-    }
-
-    /// Why a configuration is not registered yet; `None` when it may be. One that is registered stays so.
-    async fn not_yet(
-        &self,
-        component: Component,
-        standing: Option<&Standing>,
-        configuration: &ObjectRef,
-        published: &Published,
-        backend_failed: bool,
-    ) -> Option<String> {
-        let registered = crate::certs::published::Configuration::ALL
-            .into_iter()
-            .find(|known| {
-                known.name() == configuration.name && known.kind() == configuration.kind.kind
-            })
-            .is_some_and(|known| published.get(known).is_some());
-        let standing = standing?;
-        if registered {
-            return None;
-        }
-        if backend_failed {
-            return Some("its backend, which could not be applied".to_owned());
-        }
-        let endpoint = match component {
-            Component::Injector => &self.certificates.injector,
-            _ => &self.certificates.operator,
-        };
-        if !standing.verified {
-            return Some(format!(
-                "a serving certificate in Secret {} that its CA bundle verifies",
-                endpoint.secret
-            ));
-        }
-        if self.settings.components.serving == AdmissionServing::Dedicated
-            && !self.has_ready_pod(component).await
-        {
-            return Some("a ready pod of its DaemonSet".to_owned());
-        }
-        None
-    }
-
-    /// Whether the DaemonSet of a dedicated webhook has a ready pod. Asked only until its webhook is registered.
-    async fn has_ready_pod(&self, component: Component) -> bool {
-        let daemon_set = self
-            .catalogue(component)
-            .into_iter()
-            .find(|object| object.kind.kind == "DaemonSet");
-        let Some(daemon_set) = daemon_set else {
-            return false;
-        };
-        match self.applier.get(&daemon_set).await {
-            Ok(live) => live
-                .as_ref()
-                .and_then(|live| live.pointer("/status/numberReady"))
-                .and_then(Value::as_i64)
-                .is_some_and(|ready| ready > 0),
-            Err(error) => {
-                warn!(%error, "failed to look for ready pods");
-                false
             }
         }
     }
@@ -539,20 +357,11 @@ impl Reconciler {
         match report.outcome() {
             Outcome::Ready => info!("ready"),
             Outcome::Unsupported(message) | Outcome::Failed(message) => {
-                warn!(%message, "not ready")
+                warn!(%message, "not ready");
             }
         }
         match status::write(&self.configs(), config, &conditions).await {
-            Ok(()) => {
-                for condition in changed
-                    .into_iter()
-                    .filter(|condition| condition.type_ == status::READY)
-                {
-                    let note = format!("Ready is {}: {}", condition.status, condition.message);
-                    self.events
-                        .publish(&config.object_ref(&()), Reason::ReadyChanged, &note);
-                }
-            }
+            Ok(()) => self.announcer.conditions(config, &changed),
             Err(error) => warn!(%error, "failed to write the status"),
         }
     }
@@ -571,119 +380,23 @@ impl Reconciler {
     fn configs(&self) -> Api<SriovOperatorConfig> {
         Api::namespaced(self.client.clone(), &self.settings.process.namespace)
     }
-
-    fn tell(&self, config: &SriovOperatorConfig, reason: Reason, note: &str) {
-        let about: ObjectReference = config.object_ref(&());
-        self.events.publish(&about, reason, note);
-    }
-
-    fn tell_enabled(&self, config: &SriovOperatorConfig, component: Component, enabled: bool) {
-        let mut told = self.told.lock();
-        let before = told
-            .enabled
-            .iter()
-            .find(|(known, _)| *known == component)
-            .map(|(_, enabled)| *enabled);
-        if before == Some(enabled) {
-            return;
-        }
-        told.enabled.retain(|(known, _)| *known != component);
-        told.enabled.push((component, enabled));
-        drop(told);
-        match (before, enabled) {
-            (_, true) => self.tell(
-                config,
-                Reason::ComponentEnabled,
-                &format!("{component} is rolled out"),
-            ),
-            (Some(true), false) => self.tell(
-                config,
-                Reason::ComponentDisabled,
-                &format!("{component} is removed"),
-            ),
-            (_, false) => {}
-        }
-    }
-
-    fn tell_repaired(&self, config: &SriovOperatorConfig, object: &ObjectRef, drifts: &[Drift]) {
-        let what = drifts
-            .iter()
-            .find(|drift| drift.object() == object)
-            .map_or_else(
-                || "was changed".to_owned(),
-                |drift| match drift {
-                    Drift::Changed(_, Some(manager)) => format!("was changed by {manager}"),
-                    Drift::Changed(_, None) | Drift::Appeared(_) => "was changed".to_owned(),
-                    Drift::Deleted(_) => "was deleted".to_owned(),
-                },
-            );
-        info!(%object, what, "repaired");
-        self.tell(
-            config,
-            Reason::DriftRepaired,
-            &format!("{object} {what} and is repaired"),
-        );
-    }
-
-    fn tell_certificates(&self, config: &SriovOperatorConfig, issued: &Issued) {
-        for news in &issued.news {
-            self.tell(config, Reason::CertificateRenewed, &news.to_string());
-        }
-        let refused: Vec<String> = self
-            .certificates
-            .serving
-            .status()
-            .into_iter()
-            .filter_map(|status| {
-                Some(format!(
-                    "Secret {}: {}",
-                    status.endpoint.secret, status.refused?
-                ))
-            })
-            .collect();
-        let before = std::mem::replace(&mut self.told.lock().refused, refused.clone());
-        for note in refused.iter().filter(|note| !before.contains(note)) {
-            self.tell(config, Reason::CertificateRefused, note);
-        }
-    }
-
-    fn tell_unknown_gates(
-        &self,
-        config: &SriovOperatorConfig,
-        features: &Features,
-        report: &mut Report,
-    ) {
-        let known = Feature::KNOWN
-            .iter()
-            .map(|feature| feature.name())
-            .collect::<Vec<_>>()
-            .join(", ");
-        let unknown: Vec<String> = features.unknown().map(str::to_owned).collect();
-        let before = std::mem::replace(&mut self.told.lock().unknown_gates, unknown.clone());
-        for gate in &unknown {
-            let note = format!(
-                "spec.featureGates[{gate}] is not known and has no effect; known are {known}"
-            );
-            if !before.contains(gate) {
-                self.tell(config, Reason::UnknownFeatureGate, &note);
-            }
-            report.warning(note);
-        }
-    }
-
-    fn tell_set_aside(&self, config: &SriovOperatorConfig, switches: &Loaded) {
-        let set_aside: Vec<String> = switches.set_aside.iter().map(ToString::to_string).collect();
-        let before = std::mem::replace(&mut self.told.lock().set_aside, set_aside.clone());
-        for note in set_aside.iter().filter(|note| !before.contains(note)) {
-            self.tell(
-                config,
-                Reason::InvalidSwitches,
-                &format!("ConfigMap nri-control-switches: {note}"),
-            );
-        }
-    }
 }
 
 fn owner_reference(config: &SriovOperatorConfig) -> OwnerReference {
     config.controller_owner_ref(&()).unwrap_or_default()
+}
+
+/// A note for each gate that is set and not known.
+fn unknown_gates(features: &Features) -> Vec<String> {
+    let known = Feature::KNOWN
+        .iter()
+        .map(|feature| feature.name())
+        .collect::<Vec<_>>()
+        .join(", ");
+    features
+        .unknown()
+        .map(|gate| {
+            format!("spec.featureGates[{gate}] is not known and has no effect; known are {known}")
+        })
+        .collect()
 }

@@ -12,7 +12,7 @@ impl Reconciler {
         let mut objects: Vec<(Component, ObjectRef)> = Component::ALL
             .into_iter()
             .flat_map(|component| {
-                self.catalogue(component)
+                catalogue(component)
                     .into_iter()
                     .map(move |object| (component, object))
             })
@@ -38,7 +38,7 @@ impl Reconciler {
         report: &mut Report,
     ) -> bool {
         let mut removed = false;
-        let mut catalogue = self.catalogue(component);
+        let mut catalogue = catalogue(component);
         catalogue.sort_by_key(|object| is_webhook_configuration(object.kind));
         for object in catalogue
             .iter()
@@ -52,6 +52,15 @@ impl Reconciler {
         }
         removed
     }
+}
+
+/// Every object that a component may have in any variant, in the order in which it is applied.
+pub(super) fn catalogue(component: Component) -> Vec<ObjectRef> {
+    component
+        .objects()
+        .iter()
+        .filter_map(|object| ObjectRef::find(object.api_version, object.kind, object.name))
+        .collect()
 }
 
 pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {

@@ -19,7 +19,7 @@ use tracing::warn;
 pub struct Facts {
     /// The control plane runs outside the cluster (Infrastructure `cluster`, `controlPlaneTopology: External`).
     pub hypershift: bool,
-    /// The `spec` of APIServer `cluster`, with OpenShift's TLS profile.
+    /// The `spec` of `APIServer` `cluster`, with OpenShift's TLS profile.
     pub api_server: Option<Value>,
 }
 
