@@ -3,8 +3,6 @@
 //! The API server takes any bytes as a `caBundle` and then fails every call when, for instance, two blocks are joined
 //! without a newline. So what is published is always what this module wrote, never what was handed in.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{PemObject, SectionKind};
 
@@ -17,9 +15,6 @@ pub struct Bundle(Vec<Certificate>);
 /// A text that is no bundle of certificates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// Neither PEM nor base64 of PEM.
-    #[error("neither PEM nor base64 of PEM")]
-    NotPem,
     /// PEM without a certificate in it.
     #[error("no certificate in it")]
     Empty,
@@ -71,23 +66,6 @@ impl Bundle {
             return Err(BundleError::Empty);
         }
         Ok(bundle)
-    }
-
-    /// Reads what an administrator puts into an environment variable: PEM, base64 of it, or (as the chart of the Go
-    /// operator makes it) base64 of base64 of it.
-    ///
-    /// # Errors
-    /// As [`Bundle::from_pem`], or when no PEM comes out of it.
-    pub fn from_setting(value: &str) -> Result<Self, BundleError> {
-        let mut bytes = value.as_bytes().to_vec();
-        for _ in 0..=2 {
-            if is_pem(&bytes) {
-                return Self::from_pem(&bytes);
-            }
-            bytes.retain(|byte| !byte.is_ascii_whitespace());
-            bytes = STANDARD.decode(&bytes).map_err(|_| BundleError::NotPem)?;
-        }
-        Err(BundleError::NotPem)
     }
 
     /// Reads a live `caBundle` or `ca.crt` as the API server would: what is no certificate is passed over.
@@ -185,10 +163,6 @@ fn label(kind: SectionKind) -> &'static str {
     }
 }
 
-fn is_pem(bytes: &[u8]) -> bool {
-    contains(bytes, b"-----BEGIN ")
-}
-
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     find(haystack, needle).is_some()
 }
@@ -224,21 +198,6 @@ mod tests {
         ] {
             let bundle = Bundle::from_pem(text.as_bytes()).unwrap();
             assert_eq!(bundle.to_pem(), wanted);
-        }
-    }
-
-    #[test]
-    fn a_setting_is_pem_or_base64_of_it_once_or_twice() {
-        let (one, _) = two();
-        let once = STANDARD.encode(&one);
-        let twice = STANDARD.encode(&once);
-        let wrapped = format!("{}\n{}\n", &once[..76], &once[76..]);
-        for value in [&one, &once, &twice, &wrapped] {
-            assert_eq!(Bundle::from_setting(value).unwrap().to_pem(), one);
-        }
-        let thrice = STANDARD.encode(&twice);
-        for value in [&thrice, "", "!", "bm9uc2Vuc2U="] {
-            assert_eq!(Bundle::from_setting(value), Err(BundleError::NotPem));
         }
     }
 
@@ -290,10 +249,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_readers(bytes in proptest::collection::vec(any::<u8>(), 0..300), text in "[-A-Z a-z\n=+/]{0,200}") {
+        fn no_text_breaks_the_readers(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = Bundle::from_live(&bytes);
             let _ = Bundle::from_pem(&bytes);
-            let _ = Bundle::from_setting(&text);
         }
     }
 }

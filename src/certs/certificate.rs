@@ -53,13 +53,13 @@ impl Certificate {
         let (is_authority, may_sign, serves_tls) =
             (x509.is_ca(), may_sign(&x509), serves_tls(&x509));
         Ok(Self {
+            der,
             validity,
             subject,
             issuer,
             is_authority,
             may_sign,
             serves_tls,
-            der,
         })
     }
 

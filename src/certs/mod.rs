@@ -1,6 +1,6 @@
 //! Certificates: authority, issuing, bundles, checked serving pairs, rotation.
 //!
-//! A serving pair always comes from a Secret; the modes ([`mode`]) differ in who writes it.
+//! A serving pair always comes from a Secret; the modes (see [`crate::settings`]) differ in who writes it.
 //!
 //! ```text
 //! leader   Secrets + live caBundles -> rotation::plan -> keeper -> Secrets, bundle to publish
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Pure, with the time passed in: [`key`], [`certificate`], [`bundle`], [`names`], [`lifetimes`], [`authority`],
-//! [`pair`], [`mode`], [`rotation`]. Talking to the API server: [`keeper`] (the leader alone), [`published`] and [`serving`] (every
+//! [`pair`], [`rotation`]. Talking to the API server: [`keeper`] (the leader alone), [`published`] and [`serving`] (every
 //! replica). This module renders no webhook configuration and writes no `caBundle`: it says which one to publish.
 
 pub mod authority;
@@ -17,7 +17,6 @@ pub mod certificate;
 pub mod keeper;
 pub mod key;
 pub mod lifetimes;
-pub mod mode;
 pub mod names;
 pub mod pair;
 pub mod published;

@@ -70,10 +70,10 @@ impl fmt::Display for Configuration {
 }
 
 /// What the live configurations carry.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// Whether each has been looked at once.
-    listed: BTreeSet<Configuration>,
+    /// Those that are watched and have not been looked at yet.
+    awaited: BTreeSet<Configuration>,
     configurations: BTreeMap<Configuration, Registered>,
 }
 
@@ -87,11 +87,17 @@ pub struct Registered {
 }
 
 impl Published {
-    /// Whether all configurations have been looked at.
+    /// Nothing seen yet of these configurations.
+    pub fn awaiting(configurations: impl IntoIterator<Item = Configuration>) -> Self {
+        Self {
+            awaited: configurations.into_iter().collect(),
+            configurations: BTreeMap::new(),
+        }
+    }
+
+    /// Whether all configurations that are watched have been looked at.
     pub fn is_complete(&self) -> bool {
-        Configuration::ALL
-            .iter()
-            .all(|configuration| self.listed.contains(configuration))
+        self.awaited.is_empty()
     }
 
     /// A configuration, if it exists.
@@ -100,10 +106,11 @@ impl Published {
     }
 }
 
-/// Watches the three configurations until dropped.
+/// Watches the configurations that `published` awaits until dropped.
 pub async fn watch_published(client: Client, published: watch::Sender<Published>) {
     let mut events = SelectAll::new();
-    for configuration in Configuration::ALL {
+    let awaited = published.borrow().awaited.clone();
+    for configuration in awaited {
         let resource = ApiResource {
             group: "admissionregistration.k8s.io".into(),
             version: "v1".into(),
@@ -141,7 +148,7 @@ pub async fn watch_published(client: Client, published: watch::Sender<Published>
         };
         published.send_if_modified(|published| {
             let before = published.clone();
-            published.listed.insert(configuration);
+            published.awaited.remove(&configuration);
             match update {
                 Some(registered) => published.configurations.insert(configuration, registered),
                 None => published.configurations.remove(&configuration),

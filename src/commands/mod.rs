@@ -5,7 +5,9 @@ mod crds;
 mod output;
 mod process;
 mod readiness;
+mod render;
 mod run;
+mod webhook;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -21,7 +23,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Run>),
+    Webhook(Box<webhook::Webhook>),
     Crds(crds::Crds),
+    Render(Box<render::Render>),
 }
 
 impl Cli {
@@ -32,7 +36,9 @@ impl Cli {
     pub fn run(self) -> Result<()> {
         match self.command {
             Command::Run(run) => run.run(),
+            Command::Webhook(webhook) => webhook.run(),
             Command::Crds(crds) => crds.run(),
+            Command::Render(render) => render.run(),
         }
     }
 }

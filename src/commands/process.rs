@@ -23,8 +23,11 @@ use crate::{
     inject::{self, Switches},
     policy::Rules,
     server::{self, Shutdown, health, metrics::Metrics, tls},
-    settings::{AdmissionSettings, BindAddress, FailurePolicy, ProcessSettings, tls::TlsOptions},
-    stores::{ClusterStores, Mirror, PodStores},
+    settings::{
+        AdmissionSettings, BindAddress, FailurePolicy, InjectorSettings, ProcessSettings,
+        tls::TlsOptions,
+    },
+    stores::{ClusterStores, ConfigStore, Mirror, PodStores},
     supervisor::{Stage, Stop, Supervisor},
     telemetry::{self, LevelHandle, Verbosity},
 };
@@ -32,13 +35,53 @@ use crate::{
 /// What a stage of the stop may take beyond the listener's own limits.
 const DRAIN: Duration = Duration::from_secs(35);
 
-/// Which webhooks a process answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Serves {
-    /// Those of the custom resources.
-    pub(super) operator: bool,
-    /// That of pods.
-    pub(super) injector: bool,
+/// What a process answers reviews by. A webhook is served when its stores are there.
+#[derive(Clone)]
+pub(super) struct Stores {
+    pub(super) config: Arc<ConfigStore>,
+    /// For the webhooks of the custom resources.
+    pub(super) cluster: Option<Arc<ClusterStores>>,
+    /// For that of pods.
+    pub(super) pods: Option<Arc<PodStores>>,
+}
+
+/// The store of the operator's config.
+pub(super) fn config_store(
+    supervisor: &mut Supervisor,
+    client: &Client,
+    process: &ProcessSettings,
+) -> Arc<ConfigStore> {
+    let (store, filling) = ConfigStore::start(client, &process.namespace);
+    mirror(supervisor, [filling]);
+    store
+}
+
+/// The stores behind the custom resources.
+pub(super) fn cluster_stores(
+    supervisor: &mut Supervisor,
+    client: &Client,
+    process: &ProcessSettings,
+) -> Arc<ClusterStores> {
+    let (stores, filling) = ClusterStores::start(client, &process.namespace);
+    mirror(supervisor, filling);
+    stores
+}
+
+/// The stores behind the injector.
+pub(super) fn pod_stores(
+    supervisor: &mut Supervisor,
+    client: &Client,
+    process: &ProcessSettings,
+    injector: &InjectorSettings,
+) -> Arc<PodStores> {
+    let (stores, filling) = PodStores::start(
+        client,
+        &process.namespace,
+        &injector.resource_name_keys,
+        start_up_switches(injector),
+    );
+    mirror(supervisor, filling);
+    stores
 }
 
 /// A Service's endpoint with the configurations that call it.
@@ -52,8 +95,7 @@ pub(super) struct Called {
 pub(super) struct Serving {
     pub(super) pairs: Arc<ServingStore>,
     pub(super) published: watch::Receiver<Published>,
-    pub(super) pods: Arc<PodStores>,
-    pub(super) cluster: Arc<ClusterStores>,
+    pub(super) stores: Stores,
     pub(super) metrics: Arc<Metrics>,
     /// The TLS configuration of the listener, to be replaced when the cluster's TLS profile changes.
     pub(super) tls: tls::Shared,
@@ -90,14 +132,14 @@ pub(super) async fn until_stopped(
 }
 
 /// The two Services of the operator's namespace, as far as they are served.
-pub(super) fn called(settings: &AdmissionSettings, namespace: &str, serves: Serves) -> Vec<Called> {
+fn called(settings: &AdmissionSettings, namespace: &str, stores: &Stores) -> Vec<Called> {
     let [operator, injector] = crate::certs::names::endpoints(
         namespace,
         &settings.secret_names.operator,
         &settings.secret_names.injector,
     );
     let mut called = Vec::new();
-    if serves.operator {
+    if stores.cluster.is_some() {
         called.push(Called {
             endpoint: operator,
             configurations: &[
@@ -106,7 +148,7 @@ pub(super) fn called(settings: &AdmissionSettings, namespace: &str, serves: Serv
             ],
         });
     }
-    if serves.injector {
+    if stores.pods.is_some() {
         called.push(Called {
             endpoint: injector,
             configurations: &[Configuration::Injector],
@@ -116,35 +158,27 @@ pub(super) fn called(settings: &AdmissionSettings, namespace: &str, serves: Serv
 }
 
 impl Serving {
-    /// Starts stores, listeners and probes as tasks of the supervisor.
+    /// Starts listeners and probes as tasks of the supervisor, and the watches that they need.
     pub(super) fn start(
         supervisor: &mut Supervisor,
         client: &Client,
         process: &ProcessSettings,
         admission: &AdmissionSettings,
-        serves: Serves,
+        stores: Stores,
         trust: impl Fn(&Endpoint) -> Trust,
         level: LevelHandle,
     ) -> Result<Self> {
         let namespace = &process.namespace;
-        let called = called(admission, namespace, serves);
+        let called = called(admission, namespace, &stores);
         let metrics = Arc::new(Metrics::new());
-        let (cluster, mirrors) = ClusterStores::start(client, namespace);
-        mirror(supervisor, mirrors);
-        let (pods, mirrors) = PodStores::start(
-            client,
-            namespace,
-            &admission.injector.resource_name_keys,
-            start_up_switches(admission),
-        );
-        mirror(supervisor, mirrors);
-
         let endpoints = called.iter().map(|called| called.endpoint.clone());
         let pairs = Arc::new(ServingStore::new(endpoints.map(|endpoint| {
             let trust = trust(&endpoint);
             (endpoint, trust)
         })));
-        let (published, published_rx) = watch::channel(Published::default());
+        let configurations = called.iter().flat_map(|called| called.configurations);
+        let awaited = Published::awaiting(configurations.copied());
+        let (published, published_rx) = watch::channel(awaited);
         background(
             supervisor,
             "watch of webhook configurations",
@@ -163,7 +197,7 @@ impl Serving {
         background(
             supervisor,
             "log level",
-            follow_level(Arc::clone(&cluster), level),
+            follow_level(Arc::clone(&stores.config), level),
         );
 
         let tls = tls_config(&admission.tls, admission, &pairs)?;
@@ -181,15 +215,15 @@ impl Serving {
                 .collect(),
         };
         let handlers = Handlers {
-            custom_resources: serves
-                .operator
-                .then(|| Arc::new(StoredCustomResources::new(Arc::clone(&cluster), rules)) as _),
-            pods: serves.injector.then(|| {
+            custom_resources: stores.cluster.as_ref().map(|cluster| {
+                Arc::new(StoredCustomResources::new(Arc::clone(cluster), rules)) as _
+            }),
+            pods: stores.pods.as_ref().map(|pods| {
                 let options = inject::Options {
                     multus_namespace: admission.injector.multus_namespace.clone(),
                 };
                 let published = published_rx.clone();
-                Arc::new(StoredPods::new(Arc::clone(&pods), options, move || {
+                Arc::new(StoredPods::new(Arc::clone(pods), options, move || {
                     failure_policy(&published)
                 })) as _
             }),
@@ -222,8 +256,7 @@ impl Serving {
         let this = Self {
             pairs,
             published: published_rx,
-            pods,
-            cluster,
+            stores,
             metrics,
             tls,
         };
@@ -330,7 +363,7 @@ pub(super) fn background(
     });
 }
 
-fn mirror(supervisor: &mut Supervisor, mirrors: Vec<Mirror>) {
+fn mirror(supervisor: &mut Supervisor, mirrors: impl IntoIterator<Item = Mirror>) {
     for mirror in mirrors {
         let stopping = supervisor.stopping(Stage::Supporting);
         supervisor.spawn(mirror.name(), Stage::Supporting, mirror.run(stopping));
@@ -368,8 +401,8 @@ async fn hand_in(
 }
 
 /// Sets the level of our log lines as `spec.logLevel` says.
-async fn follow_level(cluster: Arc<ClusterStores>, level: LevelHandle) {
-    let mut config = cluster.config();
+async fn follow_level(config: Arc<ConfigStore>, level: LevelHandle) {
+    let mut config = config.spec();
     loop {
         let wanted = config
             .borrow_and_update()
@@ -391,10 +424,11 @@ fn failure_policy(published: &watch::Receiver<Published>) -> FailurePolicy {
     }
 }
 
-fn start_up_switches(admission: &AdmissionSettings) -> Switches {
+/// What the injector does where its `ConfigMap` says nothing.
+pub(super) fn start_up_switches(injector: &InjectorSettings) -> Switches {
     Switches {
-        hugepages: admission.injector.inject_hugepage_down_api,
-        honor_existing: admission.injector.honor_resources,
+        hugepages: injector.inject_hugepage_down_api,
+        honor_existing: injector.honor_resources,
         ..Switches::default()
     }
 }

@@ -20,14 +20,15 @@ use crate::{
     server::{health, self_check},
 };
 
-/// The checks, by name: `shutdown`, `cluster-stores`, `pod-stores`, `webhook-configurations`, `serving`.
+/// The checks, by name: `shutdown`, `config-store`, `webhook-configurations`, `serving`, and `cluster-stores` and
+/// `pod-stores` where there are some.
 pub(super) fn checks(
     serving: &Serving,
     called: Vec<Called>,
     address: SocketAddr,
     leaving: CancellationToken,
 ) -> health::Checks {
-    let checks = health::Checks::new().with("shutdown", move || {
+    let mut checks = health::Checks::new().with("shutdown", move || {
         let leaving = leaving.is_cancelled();
         async move {
             if leaving {
@@ -37,18 +38,25 @@ pub(super) fn checks(
             }
         }
     });
-    let cluster = Arc::clone(&serving.cluster);
-    let checks = checks.with("cluster-stores", move || {
-        let ready = cluster.ready().map_err(|error| error.to_string());
+    let config = Arc::clone(&serving.stores.config);
+    checks = checks.with("config-store", move || {
+        let ready = config.ready().map_err(|error| error.to_string());
         async move { ready }
     });
-    let pods = Arc::clone(&serving.pods);
-    let checks = checks.with("pod-stores", move || {
-        let ready = pods.ready().map_err(|error| error.to_string());
-        async move { ready }
-    });
+    if let Some(cluster) = serving.stores.cluster.clone() {
+        checks = checks.with("cluster-stores", move || {
+            let ready = cluster.ready().map_err(|error| error.to_string());
+            async move { ready }
+        });
+    }
+    if let Some(pods) = serving.stores.pods.clone() {
+        checks = checks.with("pod-stores", move || {
+            let ready = pods.ready().map_err(|error| error.to_string());
+            async move { ready }
+        });
+    }
     let published = serving.published.clone();
-    let checks = checks.with("webhook-configurations", move || {
+    checks = checks.with("webhook-configurations", move || {
         let complete = published.borrow().is_complete();
         async move {
             if complete {
@@ -58,13 +66,13 @@ pub(super) fn checks(
             }
         }
     });
-    let (cluster, pairs, published) = (
-        Arc::clone(&serving.cluster),
+    let (config, pairs, published) = (
+        Arc::clone(&serving.stores.config),
         Arc::clone(&serving.pairs),
         serving.published.clone(),
     );
     checks.with("serving", move || {
-        let config = cluster.config().borrow().clone();
+        let config = config.spec().borrow().clone();
         let enabled: Vec<Called> = called
             .iter()
             .filter(|called| {
@@ -159,16 +167,14 @@ pub(super) fn common_bundle(
 
 /// Lets the metrics show, at each scrape, what is a state and not an event.
 pub(super) fn gauge(serving: &Serving) {
-    let (cluster, pods, pairs) = (
-        Arc::clone(&serving.cluster),
-        Arc::clone(&serving.pods),
-        Arc::clone(&serving.pairs),
-    );
+    let (stores, pairs) = (serving.stores.clone(), Arc::clone(&serving.pairs));
     serving.metrics.before_scrape(move |metrics| {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        for status in cluster.status().into_iter().chain(pods.status()) {
+        let cluster = stores.cluster.iter().flat_map(|stores| stores.status());
+        let pods = stores.pods.iter().flat_map(|stores| stores.status());
+        for status in cluster.chain(pods).chain([stores.config.status()]) {
             metrics.stores.holds(status.what, status.objects);
             if let Some(silence) = status.silence {
                 metrics

@@ -9,10 +9,11 @@ use tracing::{info, warn};
 
 use super::{
     client,
-    process::{self, Serves, Serving, background},
+    process::{self, Serving, Stores, background},
 };
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
+    inject::Loaded,
     operator::{
         Events, Inputs, Parts, Reconciler,
         config::{Observed, watch_config, watch_namespace},
@@ -57,15 +58,20 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
     client::check_version(&client).await?;
 
     let mut supervisor = Supervisor::new();
+    let process = &settings.process;
+    let injector = &settings.admission.injector;
+    let pods = process::pod_stores(&mut supervisor, &client, process, injector);
+    let stores = Stores {
+        config: process::config_store(&mut supervisor, &client, process),
+        cluster: Some(process::cluster_stores(&mut supervisor, &client, process)),
+        pods: Some(Arc::clone(&pods)),
+    };
     let serving = Serving::start(
         &mut supervisor,
         &client,
-        &settings.process,
+        process,
         &settings.admission,
-        Serves {
-            operator: true,
-            injector: true,
-        },
+        stores,
         |endpoint| trust(&settings, &endpoint.secret),
         level,
     )?;
@@ -76,6 +82,7 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
         &settings,
         renderer,
         &serving,
+        pods.watch_switches(),
         leadership,
     )?;
     process::until_stopped(supervisor, signals, &settings.process).await
@@ -137,6 +144,7 @@ fn operate(
     settings: &Arc<Settings>,
     renderer: Renderer,
     serving: &Serving,
+    switches: watch::Receiver<Arc<Loaded>>,
     leadership: watch::Receiver<Leadership>,
 ) -> Result<()> {
     let namespace = settings.process.namespace.clone();
@@ -184,7 +192,7 @@ fn operate(
             platform: facts_rx,
             published: serving.published.clone(),
             pairs: serving.pairs.changes(),
-            switches: serving.pods.watch_switches(),
+            switches,
         },
         events,
         metrics: Arc::clone(&serving.metrics),

@@ -82,14 +82,17 @@ pub(super) fn mode<C: SettingsCommand>(
     })
 }
 
-/// PEM text with at least one certificate and nothing but certificates, as it is or in base64.
+/// PEM text with at least one certificate and nothing but certificates: as it is, in base64, or in base64 twice, as it
+/// comes out of a Secret whose `ca.crt` was encoded for `caBundle` already.
 fn ca_bundle(text: &str) -> Option<String> {
-    let pem = if text.contains("-----BEGIN ") {
-        text.to_owned()
-    } else {
-        let packed: String = text.split_whitespace().collect();
-        String::from_utf8(STANDARD.decode(packed).ok()?).ok()?
-    };
+    let mut pem = text.to_owned();
+    for _ in 0..2 {
+        if pem.contains("-----BEGIN ") {
+            break;
+        }
+        let packed: String = pem.split_whitespace().collect();
+        pem = String::from_utf8(STANDARD.decode(packed).ok()?).ok()?;
+    }
     let blocks: Vec<Pem> = Pem::iter_from_buffer(pem.as_bytes())
         .collect::<Result<_, _>>()
         .ok()?;

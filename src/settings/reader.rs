@@ -34,13 +34,20 @@ pub enum SettingsError {
     },
 }
 
-/// Quotes a value for a message; a long one (a certificate, say) only in part.
+/// Quotes a value for a message; a long one only in part, and of PEM (or base64 of it, once or twice) only how it
+/// begins: somebody may have taken the key for the certificate.
 fn quote(value: &str) -> String {
     const SHOWN: usize = 80;
-    if value.chars().count() <= SHOWN {
+    const SHOWN_OF_PEM: usize = 16;
+    let is_pem = value.contains("-----BEGIN")
+        || ["LS0tLS1", "TFMwdEx"]
+            .iter()
+            .any(|packed| value.starts_with(packed));
+    let shown = if is_pem { SHOWN_OF_PEM } else { SHOWN };
+    if value.chars().count() <= shown {
         format!("{value:?}")
     } else {
-        let head: String = value.chars().take(SHOWN).collect();
+        let head: String = value.chars().take(shown).collect();
         format!("{head:?}…")
     }
 }

@@ -160,6 +160,21 @@ fn a_long_value_is_not_repeated_in_full() {
 }
 
 #[test]
+fn a_key_in_the_place_of_a_certificate_is_not_repeated() {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    let once = STANDARD.encode(&key);
+    let twice = STANDARD.encode(&once);
+    for value in [&key, &key.replace('\n', ""), &once, &twice] {
+        let refusal = refusal(
+            &[],
+            &[("ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_CA_CRT", value)],
+        );
+        assert!(!refusal.contains(&value[24..40]), "{refusal}");
+    }
+}
+
+#[test]
 fn durations_that_do_not_go_together() {
     for (arguments, named) in [
         (
@@ -216,9 +231,11 @@ fn dev_mode_reaches_other_programs_as_they_know_it() {
 #[test]
 fn the_certificate_mode_follows_from_the_variables() {
     let pem = ca();
-    let base64 = {
-        use base64::Engine as _;
-        base64::engine::general_purpose::STANDARD.encode(&pem)
+    let (base64, twice) = {
+        use base64::{Engine as _, engine::general_purpose::STANDARD};
+        let once = STANDARD.encode(&pem);
+        let twice = STANDARD.encode(&once);
+        (once, twice)
     };
     let provided = [
         (
@@ -238,7 +255,16 @@ fn the_certificate_mode_follows_from_the_variables() {
         operator: pem.clone(),
         injector: pem.clone(),
     };
-    assert_eq!(mode(&[]), CertificateMode::Provided(bundles));
+    assert_eq!(mode(&[]), CertificateMode::Provided(bundles.clone()));
+    let doubly = (
+        "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_CA_CRT",
+        twice.as_str(),
+    );
+    let environment = [provided[0], doubly];
+    assert_eq!(
+        read(&[], &environment).unwrap().certificate_mode,
+        CertificateMode::Provided(bundles)
+    );
     let cert_manager = (
         "ADMISSION_CONTROLLERS_CERTIFICATES_CERT_MANAGER_ENABLED",
         "True",

@@ -1,4 +1,4 @@
-//! What the custom resources are judged by: nodes, node states, policies, supported NICs, and our own config.
+//! What the custom resources are judged by: nodes, node states, policies and supported NICs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +12,9 @@ use tokio::time::{Instant, timeout};
 use super::mirror::{Mirror, NotReady, Status, Watched, mirror};
 use super::recent::Recent;
 use super::reflect::refresh;
-use super::sinks::{ConfigSink, NicIdSink, NodeSink, PolicySink, SharedCluster, StateSink};
+use super::sinks::{NicIdSink, NodeSink, PolicySink, SharedCluster, StateSink};
 use super::source::Source;
-use crate::api::{
-    DEFAULT_CONFIG_NAME, SriovNetworkNodePolicy, SriovNetworkNodeState, SriovOperatorConfig,
-    SriovOperatorConfigSpec,
-};
+use crate::api::{SriovNetworkNodePolicy, SriovNetworkNodeState};
 use crate::policy::{self, Cluster, Kind, Operation, Rules, Subject, Verdict, View, nic_ids};
 
 /// What a list of the policies may take while a review waits for it.
@@ -38,7 +35,6 @@ pub enum Unavailable {
 pub struct ClusterStores {
     cluster: SharedCluster,
     recent: Arc<Recent>,
-    config: Arc<ConfigSink>,
     nic_ids: Arc<NicIdSink>,
     policies: LivePolicies,
     policy_watch: Watched,
@@ -51,7 +47,6 @@ impl ClusterStores {
     pub fn start(client: &kube::Client, namespace: &str) -> (Arc<Self>, Vec<Mirror>) {
         let cluster: SharedCluster = Arc::new(RwLock::new(Cluster::default()));
         let recent = Arc::new(Recent::default());
-        let config = Arc::new(ConfigSink::new());
         let nic_ids = Arc::new(NicIdSink::new(Arc::clone(&cluster)));
         let policies = LivePolicies {
             client: client.clone(),
@@ -67,16 +62,11 @@ impl ClusterStores {
             metadata_only: false,
         };
         let states = collection::<SriovNetworkNodeState>("sriovnetworknodestates", namespace);
-        let our_config = Source {
-            name: Some(DEFAULT_CONFIG_NAME),
-            ..collection::<SriovOperatorConfig>("sriovoperatorconfigs", namespace)
-        };
         let (policy_watch, policy_mirror) = mirror(client, policies.source.clone(), &policies.sink);
         let (others, mut mirrors): (Vec<_>, Vec<_>) = [
             mirror(client, nodes, &Arc::new(NodeSink(Arc::clone(&cluster)))),
             mirror(client, states, &Arc::new(StateSink(Arc::clone(&cluster)))),
             mirror(client, config_map(nic_ids::CONFIG_MAP, namespace), &nic_ids),
-            mirror(client, our_config, &config),
         ]
         .into_iter()
         .unzip();
@@ -84,7 +74,6 @@ impl ClusterStores {
         let stores = Self {
             cluster,
             recent,
-            config,
             nic_ids,
             policies,
             policy_watch,
@@ -128,12 +117,6 @@ impl ClusterStores {
             recent.record(Arc::clone(policy), now);
         }
         Ok(verdict)
-    }
-
-    /// The spec of our config, whenever it changes. None while there is none.
-    #[must_use]
-    pub fn config(&self) -> watch::Receiver<Option<Arc<SriovOperatorConfigSpec>>> {
-        self.config.spec()
     }
 
     /// Whether the list of supported NICs exists. Without it, it counts as empty.

@@ -5,10 +5,11 @@
 //!
 //! ```text
 //! API server --list, watch--> reflect --objects--> sinks, nads --> policy::cluster, inject::Nads, Switches
-//!                             health                               recent   <-- ClusterStores, PodStores
+//!                             health                               recent   <-- ClusterStores, PodStores, ConfigStore
 //! ```
 
 mod cluster;
+mod config;
 mod health;
 mod mirror;
 mod nads;
@@ -24,6 +25,7 @@ mod source;
 pub(crate) mod fake_api;
 
 pub use cluster::{ClusterStores, Unavailable};
+pub use config::ConfigStore;
 pub use mirror::{Mirror, NotReady, Status};
 pub use nads::ReadError;
 pub use object::Key;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use http::Method;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -23,6 +23,7 @@ use super::pki::Pki;
 use super::process::{Launch, Process};
 use super::user::User;
 use super::wait::eventually;
+use super::workload::Workload;
 
 const BOOT_TIME: Duration = Duration::from_secs(120);
 /// An apiserver takes a processor for some seconds while it starts.
@@ -113,6 +114,20 @@ impl Cluster {
         let kubeconfig = std::fs::read_to_string(self.admin_kubeconfig())?;
         let address = self.addresses.replica(number);
         Operator::new(&self.admin, &kubeconfig, self.directory.path(), address).await
+    }
+
+    /// A pod of a rendered DaemonSet, started; its number is another than those of the replicas.
+    pub(crate) async fn pod_of(&self, daemon_set: &Value, number: u8) -> Result<Workload> {
+        let kubeconfig = std::fs::read_to_string(self.admin_kubeconfig())?;
+        let address = self.addresses.replica(number);
+        Workload::start(
+            &self.admin,
+            &kubeconfig,
+            self.directory.path(),
+            address,
+            daemon_set,
+        )
+        .await
     }
 
     /// Where the API server is, and the addresses of Services.

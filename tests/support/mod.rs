@@ -12,6 +12,7 @@
 //! probe     -> GETs of health and metrics
 //! operator  -> one replica of the product
 //! proxy     -> what kube-proxy does: ClusterIP:443 to the ready replicas
+//! workload  -> a pod of a rendered DaemonSet that runs the product
 //! scene     -> all of that, installed and seeded, for tests
 //! audit     -> what an account did, as the API server saw it
 //! ```
@@ -30,6 +31,7 @@ pub(crate) mod proxy;
 pub(crate) mod scene;
 pub(crate) mod user;
 pub(crate) mod wait;
+pub(crate) mod workload;
 pub(crate) mod world;
 
 /// The operator's namespace, as in the shipped manifests.

@@ -72,7 +72,7 @@ impl Operator {
     ) -> Result<Self> {
         let name = format!("operator-{}", address.octets()[3]);
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
-        let own = with_token(admin_kubeconfig, &token(admin).await?)?;
+        let own = account_kubeconfig(admin, admin_kubeconfig, SERVICE_ACCOUNT).await?;
         std::fs::write(&kubeconfig, own)?;
         let mut environment: Vec<(String, String)> = IMAGES
             .iter()
@@ -204,6 +204,15 @@ impl Operator {
     }
 }
 
+/// The same cluster, with nothing but the token of a ServiceAccount of the operator's namespace.
+pub(crate) async fn account_kubeconfig(
+    admin: &User,
+    admin_kubeconfig: &str,
+    account: &str,
+) -> Result<String> {
+    with_token(admin_kubeconfig, &token(admin, account).await?)
+}
+
 /// The same cluster, with nothing but this token.
 fn with_token(kubeconfig: &str, token: &str) -> Result<String> {
     let mut config = serde_json::to_value(Kubeconfig::from_yaml(kubeconfig)?)?;
@@ -215,8 +224,8 @@ fn with_token(kubeconfig: &str, token: &str) -> Result<String> {
     Ok(config.to_string())
 }
 
-async fn token(admin: &User) -> Result<String> {
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{SERVICE_ACCOUNT}/token");
+async fn token(admin: &User, account: &str) -> Result<String> {
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
@@ -226,13 +235,13 @@ async fn token(admin: &User) -> Result<String> {
         .call(Method::POST, &path, "application/json", Some(&request))
         .await?
         .object()
-        .context("failed to get a token for the operator's ServiceAccount")?;
+        .with_context(|| format!("failed to get a token for ServiceAccount {account}"))?;
     let token = answer["status"]["token"].as_str();
     Ok(token.context("the token is missing")?.to_owned())
 }
 
 /// Cargo tells tests where it built the product; an example finds it in the directory above its own.
-fn binary() -> Result<PathBuf> {
+pub(crate) fn binary() -> Result<PathBuf> {
     if let Some(path) = option_env!("CARGO_BIN_EXE_sriov-operator") {
         return Ok(path.into());
     }

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use super::audit::Call;
 use super::cluster::Cluster;
-use super::kinds::{CONFIG, MUTATING, VALIDATING, text};
+use super::kinds::{CONFIG, DAEMON_SET, MUTATING, VALIDATING, text};
 use super::operator::Operator;
 use super::proxy::ServiceProxy;
 use super::user::User;
 use super::wait::eventually;
+use super::workload::Workload;
 use super::{manifests, world};
 
 /// How long a reconcile may take on a busy machine before a test gives up.
@@ -87,6 +88,25 @@ impl Scene {
         let operator = self.cluster.operator(number).await?;
         self.proxy.add(operator.pod());
         Ok(operator)
+    }
+
+    /// Runs one pod of a DaemonSet that was rolled out, behind the Services; says that it is ready when it is.
+    pub(crate) async fn run_pod_of(&self, name: &str, number: u8) -> Result<Workload> {
+        let daemon_set = eventually(PATIENCE, &format!("DaemonSet {name}"), async || {
+            self.admin().must_get(DAEMON_SET, name).await
+        })
+        .await?;
+        let mut workload = self.cluster.pod_of(&daemon_set, number).await?;
+        self.proxy.add(workload.pod());
+        workload.ready().await?;
+        let status = json!({
+            "currentNumberScheduled": 1,
+            "desiredNumberScheduled": 1,
+            "numberMisscheduled": 0,
+            "numberReady": 1,
+        });
+        self.admin().merge_status(DAEMON_SET, name, &status).await?;
+        Ok(workload)
     }
 
     /// Creates the configuration.

@@ -167,7 +167,7 @@ fn own_all(secret: &mut Secret) {
 }
 
 impl SecretStore for FakeSecrets {
-    fn namespace(&self) -> &str {
+    fn namespace(&self) -> &'static str {
         "sriov"
     }
 

@@ -5,30 +5,27 @@
 //! Secret that is somebody else's is never written. Other modes: see [`handover`].
 
 pub mod handover;
+mod report;
 pub mod secrets;
 pub mod store;
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
 use tracing::info;
 
-use super::authority::{Authority, AuthorityError};
-use super::bundle::Bundle;
+use super::authority::Authority;
 use super::lifetimes::{Lifetimes, span};
-use super::mode::{INJECTOR_CA_CRT, OPERATOR_CA_CRT};
 use super::names::Endpoint;
 use super::pair::PairContents;
 use super::rotation::leaves::{LeafStep, LeafView, Reason};
 use super::rotation::state::{ALL_KEYS, State};
-use super::rotation::{Change, Phase, Plan, Situation, plan};
+use super::rotation::{Plan, Situation, plan};
 use secrets::{AUTHORITY_SECRET, SERVING_KEYS};
 use store::{KubeSecrets, SecretStore, StoreError};
+
+pub use report::{KeeperError, KeeperOutcome, News, Request};
 
 /// How often a look starts again because somebody else wrote meanwhile. Each start sees what the other made, so more
 /// than a few mean that somebody keeps writing.
@@ -38,135 +35,6 @@ const ATTEMPTS: usize = 8;
 pub struct Keeper<S = KubeSecrets> {
     store: S,
     lifetimes: Lifetimes,
-}
-
-/// What one look needs to know from outside.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// The wall clock.
-    pub now: Timestamp,
-    /// The `SriovOperatorConfig`, which our Secrets belong to.
-    pub owner: &'a OwnerReference,
-    /// The Services with their Secrets.
-    pub endpoints: &'a [Endpoint],
-    /// The `caBundle` of every webhook configuration of ours that exists, read with [`Bundle::from_live`]; one without
-    /// a `caBundle` counts as an empty bundle.
-    pub observed: &'a [Bundle],
-}
-
-/// What one look came to.
-#[derive(Debug)]
-pub struct KeeperOutcome {
-    /// The bundle to publish in every configuration.
-    pub bundle: Bundle,
-    /// Where rotation stands.
-    pub phase: Phase,
-    /// How long until the next look at the latest; a changed Secret or `caBundle` asks for one at once.
-    pub check_again_in: Duration,
-    /// When the current CA expires, unless a new one is only being made known.
-    pub authority_expires: Option<Timestamp>,
-    /// What was done, for Events.
-    pub news: Vec<News>,
-    /// Secrets that could not be written, each by itself; the others were.
-    pub faults: Vec<KeeperError>,
-}
-
-/// Something that was done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// About the CA.
-    Authority(Change),
-    /// A pair was issued into a serving Secret.
-    Issued {
-        /// The Secret's name.
-        secret: String,
-        /// When the certificate expires.
-        expires: Timestamp,
-        /// Why.
-        reason: Reason,
-    },
-}
-
-impl fmt::Display for News {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Authority(change) => write!(f, "the certificate authority: {change}"),
-            Self::Issued {
-                secret,
-                expires,
-                reason,
-            } => {
-                write!(
-                    f,
-                    "a certificate valid until {expires} was issued into Secret {secret}: {reason}"
-                )
-            }
-        }
-    }
-}
-
-/// Why Secrets are not as they should be.
-#[derive(Debug, thiserror::Error)]
-pub enum KeeperError {
-    /// A serving Secret of somebody else.
-    #[error(
-        "Secret {namespace}/{name} exists and was not made by sriov-operator, so it is left alone: either delete it, and a certificate is issued into a new one, or keep it and set {OPERATOR_CA_CRT} and {INJECTOR_CA_CRT} to the CA bundles that verify your own certificates"
-    )]
-    ForeignPair {
-        /// Namespace of the Secret.
-        namespace: String,
-        /// Name of the Secret.
-        name: String,
-    },
-    /// A CA Secret of somebody else.
-    #[error(
-        "Secret {namespace}/{AUTHORITY_SECRET} exists and was not made by sriov-operator, so it is left alone: delete or rename it, and a CA is made in a new one"
-    )]
-    ForeignAuthority {
-        /// Namespace of the Secret.
-        namespace: String,
-    },
-    /// A request failed.
-    #[error("failed to {verb} Secret {name}: {source}")]
-    Store {
-        /// What was tried.
-        verb: &'static str,
-        /// Name of the Secret.
-        name: String,
-        /// What went wrong.
-        source: StoreError,
-    },
-    /// A certificate could not be made.
-    #[error("failed to make a certificate: {0}")]
-    Authority(#[from] AuthorityError),
-    /// Somebody else keeps writing the same Secrets.
-    #[error(
-        "the certificate Secrets in namespace {namespace} were changed by somebody else {ATTEMPTS} times in a row"
-    )]
-    Contended {
-        /// Namespace of the Secrets.
-        namespace: String,
-    },
-}
-
-impl KeeperError {
-    /// Whether waiting and trying again may help without anybody doing something.
-    pub fn is_transient(&self) -> bool {
-        !matches!(
-            self,
-            Self::ForeignPair { .. } | Self::ForeignAuthority { .. }
-        )
-    }
-
-    fn is_conflict(&self) -> bool {
-        matches!(
-            self,
-            Self::Store {
-                source: StoreError::Conflict,
-                ..
-            }
-        )
-    }
 }
 
 /// What is on the API server.
@@ -221,7 +89,7 @@ impl<S: SecretStore> Keeper<S> {
             .as_ref()
             .map(|secret| State::decode(&secrets::data(secret)))
             .unwrap_or_default();
-        let (contents, views) = self.views(request, &live);
+        let (contents, views) = views(request, &live);
         let planned = plan(Situation {
             now: request.now,
             lifetimes: self.lifetimes,
@@ -295,30 +163,6 @@ impl<S: SecretStore> Keeper<S> {
             live.serving.push(secret);
         }
         Ok(live)
-    }
-
-    /// The serving Secrets as the planner sees them; somebody else's look missing to it.
-    fn views(
-        &self,
-        request: Request<'_>,
-        live: &Live,
-    ) -> (Vec<Option<PairContents>>, Vec<LeafView>) {
-        let contents: Vec<Option<PairContents>> = live
-            .serving
-            .iter()
-            .enumerate()
-            .map(|(index, secret)| {
-                let ours = secret.as_ref().filter(|_| !live.foreign.contains(&index));
-                ours.map(|secret| PairContents::from_data(secret.data.as_ref()))
-            })
-            .collect();
-        let views = request
-            .endpoints
-            .iter()
-            .zip(&contents)
-            .map(|(endpoint, contents)| LeafView::new(endpoint.service.clone(), contents.as_ref()))
-            .collect();
-        (contents, views)
     }
 
     async fn write_authority(
@@ -453,6 +297,26 @@ impl<S: SecretStore> Keeper<S> {
             .await
             .map_err(store_error("delete", name))
     }
+}
+
+/// The serving Secrets as the planner sees them; somebody else's look missing to it.
+fn views(request: Request<'_>, live: &Live) -> (Vec<Option<PairContents>>, Vec<LeafView>) {
+    let contents: Vec<Option<PairContents>> = live
+        .serving
+        .iter()
+        .enumerate()
+        .map(|(index, secret)| {
+            let ours = secret.as_ref().filter(|_| !live.foreign.contains(&index));
+            ours.map(|secret| PairContents::from_data(secret.data.as_ref()))
+        })
+        .collect();
+    let views = request
+        .endpoints
+        .iter()
+        .zip(&contents)
+        .map(|(endpoint, contents)| LeafView::new(endpoint.service.clone(), contents.as_ref()))
+        .collect();
+    (contents, views)
 }
 
 fn store_error(verb: &'static str, name: &str) -> impl FnOnce(StoreError) -> KeeperError {

@@ -31,7 +31,7 @@ pub(super) fn is_ours(secret: &Secret, owner: &OwnerReference) -> bool {
         .as_ref()
         .and_then(|labels| labels.get(MANAGED_BY))
         .is_some_and(|manager| manager == FIELD_MANAGER);
-    let owned = metadata
+    let belongs = metadata
         .owner_references
         .iter()
         .flatten()
@@ -43,7 +43,7 @@ pub(super) fn is_ours(secret: &Secret, owner: &OwnerReference) -> bool {
                 .as_ref()
                 .is_some_and(|fields| fields.0.get("f:data").is_some())
     });
-    labelled || owned || written
+    labelled || belongs || written
 }
 
 /// Whether a serving Secret holds a whole pair that another issuer made.

@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use proptest::prelude::*;
 
 use super::fake::FakeSecrets;
 use super::handover::NewIssuer;
+use super::report::{INJECTOR_CA_CRT, OPERATOR_CA_CRT};
 use super::*;
+use crate::certs::bundle::Bundle;
 use crate::certs::pair::ServingPair;
+use crate::certs::rotation::Phase;
 use crate::certs::testing::{at, authority, endpoints, now, operator_service};
 
 const OPERATOR: &str = "operator-webhook-cert";
@@ -113,7 +118,7 @@ async fn a_fresh_installation_gets_one_ca_and_two_pairs_and_then_rests() {
         assert_eq!(secret.type_.as_deref(), Some(wanted));
     }
     let writes = store.writes();
-    let again = look(&keeper, at(1.0), &[outcome.bundle.clone()])
+    let again = look(&keeper, at(1.0), std::slice::from_ref(&outcome.bundle))
         .await
         .unwrap();
     assert_eq!(store.writes(), writes, "nothing to do, nothing written");
@@ -126,7 +131,7 @@ async fn a_fresh_installation_gets_one_ca_and_two_pairs_and_then_rests() {
 async fn a_serving_secret_of_somebody_else_is_left_alone_and_both_ways_out_are_named() {
     let store = FakeSecrets::new();
     store.by_hand(OPERATOR, |secret| {
-        secret.type_ = Some("kubernetes.io/tls".into())
+        secret.type_ = Some("kubernetes.io/tls".into());
     });
     let foreign = store.get(OPERATOR);
     let outcome = look(&keeper(&store), now(), &[]).await.unwrap();
@@ -160,13 +165,14 @@ async fn a_ca_secret_of_somebody_else_is_left_alone() {
     assert_eq!(store.writes(), writes);
 }
 
+type Edit = fn(&mut Secret);
+
 #[tokio::test]
 async fn secrets_that_were_changed_by_hand_are_repaired_and_the_ca_stays() {
     let store = FakeSecrets::new();
     let keeper = keeper(&store);
     let first = look(&keeper, now(), &[]).await.unwrap();
     let live = [first.bundle.clone()];
-    type Edit = fn(&mut Secret);
     let edits: [(&str, Edit); 8] = [
         (OPERATOR, |secret| secret.data = None),
         (OPERATOR, |secret| secret.metadata.labels = None),
@@ -227,7 +233,9 @@ async fn a_ca_secret_that_is_emptied_or_deleted_gives_way_to_one_new_ca_beside_t
         } else {
             store.by_hand(CA, |secret| secret.data = None);
         }
-        let repaired = look(&keeper, at(1.0), &[first.clone()]).await.unwrap();
+        let repaired = look(&keeper, at(1.0), std::slice::from_ref(&first))
+            .await
+            .unwrap();
         assert_eq!(repaired.phase, Phase::Publishing);
         assert_eq!(repaired.bundle.certificates().len(), 2);
         assert!(repaired.bundle.contains(&first.certificates()[0]));
@@ -264,7 +272,7 @@ async fn another_mode_takes_over_in_place_and_nothing_of_ours_is_left() {
     let store = FakeSecrets::new();
     let keeper = keeper(&store);
     let ours = look(&keeper, now(), &[]).await.unwrap().bundle;
-    let waiting = hand_over(&keeper, NewIssuer::TakesOver, &[ours.clone()]).await;
+    let waiting = hand_over(&keeper, NewIssuer::TakesOver, std::slice::from_ref(&ours)).await;
     assert_eq!(
         waiting,
         handover::HandOver {
@@ -272,7 +280,6 @@ async fn another_mode_takes_over_in_place_and_nothing_of_ours_is_left() {
             done: false
         }
     );
-    let stranger = Authority::make(now(), Duration::from_secs(3600)).unwrap();
     let contents = foreign_pair();
     for name in [OPERATOR, INJECTOR] {
         let contents = contents.clone();
@@ -281,20 +288,14 @@ async fn another_mode_takes_over_in_place_and_nothing_of_ours_is_left() {
             secret.data = wanted.data;
         });
     }
-    let theirs: Bundle = [stranger.certificate().clone()].into_iter().collect();
     hand_over(&keeper, NewIssuer::TakesOver, &[ours]).await;
     let secret = store.get(OPERATOR).unwrap();
     assert_eq!(secret.metadata.labels, None);
     assert_eq!(secret.metadata.owner_references, None);
     assert_eq!(secret.data.unwrap()["tls.crt"].0, contents.tls_crt);
     assert!(store.get(CA).is_some(), "its bundle is still live");
-    let nothing_of_ours: Bundle = theirs
-        .certificates()
-        .iter()
-        .filter(|one| one.common_name() != "sriov-operator-ca")
-        .cloned()
-        .collect();
-    let done = hand_over(&keeper, NewIssuer::TakesOver, &[nothing_of_ours]).await;
+    let theirs = Bundle::from_live(&contents.ca_crt);
+    let done = hand_over(&keeper, NewIssuer::TakesOver, &[theirs]).await;
     assert!(done.done);
     assert_eq!(store.names(), [INJECTOR, OPERATOR]);
     let writes = store.writes();

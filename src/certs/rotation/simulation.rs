@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::certs::lifetimes::after;
 use crate::certs::pair::PairContents;
 use crate::certs::serving::slot::{Slot, Trust};
 use crate::certs::testing::{endpoints, now};
@@ -19,6 +20,9 @@ const SETTLE: u64 = 2;
 /// How long, in steps, anything may be late.
 const LATEST: usize = 6;
 
+/// How long, in steps, a configuration may be out of reach: several times the settle time.
+const STUCK: usize = 50;
+
 /// What happens in one step. Whatever has not happened for [`LATEST`] steps happens.
 #[derive(Clone, Debug)]
 struct Step {
@@ -27,7 +31,9 @@ struct Step {
     look: Option<usize>,
     observe: [bool; 3],
     load: [bool; 4],
-    damage: Option<Damage>,
+    damage: Vec<Damage>,
+    /// A configuration that cannot be written for [`STUCK`] steps from now on.
+    stuck: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +61,14 @@ struct World {
     /// Two replicas, two endpoints each.
     slots: Vec<Slot>,
     idle: [usize; 8],
+    stuck: [usize; 3],
     changes: usize,
+    /// The second replica sees its Secrets and no configurations, as one that only serves admission.
+    second_is_blind: bool,
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(second_is_blind: bool) -> Self {
         let slots = [endpoints(), endpoints()].concat();
         Self {
             now: now(),
@@ -73,14 +82,20 @@ impl World {
                 .map(|endpoint| Slot::new(endpoint, Trust::Beside))
                 .collect(),
             idle: [0; 8],
+            stuck: [0; 3],
             changes: 0,
+            second_is_blind,
         }
     }
 
     fn step(&mut self, step: &Step) {
         self.now = after(self.now, Duration::from_millis(step.millis));
-        if let Some(damage) = step.damage {
-            self.damage(damage);
+        self.stuck = self.stuck.map(|steps| steps.saturating_sub(1));
+        if let Some(index) = step.stuck {
+            self.stuck[index] = STUCK;
+        }
+        for damage in &step.damage {
+            self.damage(*damage);
         }
         for (index, observe) in step.observe.into_iter().enumerate() {
             if self.happens(index, observe) {
@@ -104,7 +119,9 @@ impl World {
                 .filter(|(called, _)| **called == index % 2)
                 .filter_map(|(_, live)| live.clone())
                 .reduce(|one, other| one.intersection(&other));
-            slot.set_live(live);
+            if index < 2 || !self.second_is_blind {
+                slot.set_live(live);
+            }
             slot.reconsider(self.now);
         }
     }
@@ -171,13 +188,16 @@ impl World {
                 contents.ca_crt = ca_crt;
             }
         }
-        for index in 0..3 {
+        for (index, called) in CALLS.into_iter().enumerate() {
             // A configuration is registered once this replica, the first, serves what its bundle verifies.
-            let ready = self.slots[CALLS[index]]
+            let ready = self.slots[called]
                 .current()
                 .is_some_and(|pair| pair.trusted_by(&plan.bundle, self.now).is_ok());
             let wanted = Some(plan.bundle.clone());
             let changed = self.live[index] != wanted;
+            if self.stuck[index] > 0 {
+                continue;
+            }
             if (ready || self.live[index].is_some()) && alive(changed) {
                 self.live[index] = wanted;
                 self.broken[index] = false;
@@ -231,66 +251,91 @@ impl World {
     }
 }
 
-fn step(damage: bool) -> impl Strategy<Value = Step> {
-    let damage = if damage {
-        prop_oneof![
-            30 => Just(None),
-            1 => prop_oneof![
-                Just(Damage::AuthorityDeleted),
-                Just(Damage::AuthorityKeyGarbled),
-                Just(Damage::NextGarbled),
-                (0usize..2).prop_map(Damage::PairDeleted),
-                (0usize..2).prop_map(Damage::PairGarbled),
-                (0usize..3).prop_map(Damage::BundleEmptied),
-            ]
-            .prop_map(Some),
-        ]
-        .boxed()
-    } else {
-        Just(None).boxed()
-    };
-    (
-        50u64..250,
-        prop_oneof![2 => Just(None), 1 => (0usize..6).prop_map(Some), 1 => Just(Some(usize::MAX))],
-        any::<[bool; 3]>(),
-        any::<[bool; 4]>(),
-        damage,
-    )
-        .prop_map(|(millis, look, observe, load, damage)| Step {
-            millis,
-            look,
-            observe,
-            load,
-            damage,
-        })
+/// Steps from a seed, so that a failing case is told by one number.
+struct Steps {
+    seed: u64,
+    /// Every so many steps somebody damages one thing or two; 0 is never.
+    damage_every: u64,
+    taken: u64,
 }
 
-fn run(steps: &[Step]) -> World {
-    let mut world = World::new();
-    for step in steps {
-        world.step(step);
+impl Steps {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn one_of<T: Copy, const N: usize>(&mut self, choices: [T; N]) -> T {
+        choices[usize::try_from(self.below(N as u64)).unwrap()]
+    }
+
+    fn next(&mut self) -> Step {
+        self.taken += 1;
+        let damages = if self.taken.checked_rem(self.damage_every) == Some(0) {
+            1 + self.below(2)
+        } else {
+            0
+        };
+        let damage = (0..damages)
+            .map(|_| {
+                self.one_of([
+                    Damage::AuthorityDeleted,
+                    Damage::AuthorityKeyGarbled,
+                    Damage::NextGarbled,
+                    Damage::PairDeleted(0),
+                    Damage::PairDeleted(1),
+                    Damage::PairGarbled(0),
+                    Damage::BundleEmptied(0),
+                    Damage::BundleEmptied(2),
+                ])
+            })
+            .collect();
+        let dies_after = self.one_of([0, 1, 2, 3, 4, 5, usize::MAX, usize::MAX, usize::MAX]);
+        Step {
+            millis: 50 + self.below(200),
+            look: (self.below(2) == 0).then_some(dies_after),
+            observe: std::array::from_fn(|_| self.below(2) == 0),
+            load: std::array::from_fn(|_| self.below(2) == 0),
+            damage,
+            // A CA that is lost while a configuration is out of reach for long is beyond what anybody could do.
+            stuck: (self.damage_every == 0 && self.below(150) == 0).then(|| self.one_of([0, 1, 2])),
+        }
+    }
+}
+
+fn run(seed: u64, damage_every: u64, steps: usize) -> World {
+    // With nothing damaged, phases alone have to do; what is lost by hand needs replicas that look at the live bundle.
+    let mut world = World::new(damage_every == 0);
+    let mut source = Steps {
+        seed,
+        damage_every,
+        taken: 0,
+    };
+    for _ in 0..steps {
+        let step = source.next();
+        world.step(&step);
         world.assert_every_call_is_answered();
     }
     world
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    // The one number that a case consists of does not get simpler by being smaller.
+    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_call_fails_while_the_ca_changes_several_times(
-        steps in proptest::collection::vec(step(false), 1300)
-    ) {
-        let world = run(&steps);
-        prop_assert!(world.changes >= 4, "the CA changed {} times", world.changes);
+    fn no_call_fails_while_the_ca_changes_several_times(seed: u64) {
+        let world = run(seed, 0, 1000);
+        prop_assert!(world.changes >= 3, "the CA changed {} times", world.changes);
         let bundle = State::decode(&world.authority).state.bundle();
         prop_assert!(bundle.certificates().len() <= 3, "{bundle:?}");
     }
 
     #[test]
-    fn no_call_fails_while_secrets_and_bundles_are_damaged_by_hand(
-        steps in proptest::collection::vec(step(true), 600)
-    ) {
-        run(&steps);
+    fn no_call_fails_while_secrets_and_bundles_are_damaged_by_hand(seed: u64) {
+        run(seed, 53, 600);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::certs::authority::Authority;
 use crate::certs::lifetimes::before;
 use crate::certs::names::Endpoint;
 use crate::certs::pair::{PairContents, PairError};
@@ -116,8 +117,8 @@ fn a_leaf_is_renewed_in_its_last_third_and_not_before() {
 fn the_ca_is_replaced_in_phases() {
     let (mut secrets, live) = Secrets::installed();
     let one = live[0].clone();
-    secrets.carry_out(at(13.4), &live);
-    secrets.carry_out(at(26.8), &live);
+    secrets.carry_out(at(14.0), &live);
+    secrets.carry_out(at(33.0), &live);
     assert_eq!(secrets.plan(at(39.9), &live).phase(), Phase::Stable);
 
     let made = secrets.carry_out(at(40.0), &live);
@@ -323,7 +324,6 @@ fn a_leaf_of_another_ca_that_nobody_trusts_is_replaced_and_its_ca_is_not_taken_i
 
 #[test]
 fn after_another_issuer_its_ca_is_kept_only_until_ours_is_served() {
-    let other = Authority::make(now(), seconds(36_000)).unwrap();
     let key = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::default();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -333,7 +333,6 @@ fn after_another_issuer_its_ca_is_kept_only_until_ours_is_served() {
     let first = secrets.carry_out(now(), &[live.clone(), live.clone()]);
     assert_eq!(first.bundle.certificates().len(), 2);
     assert!(first.bundle.contains(&live.certificates()[0]));
-    assert!(!first.bundle.contains(other.certificate()));
     let both = [first.bundle.clone(), first.bundle];
     let later = secrets.carry_out(at(8.0), &both);
     assert_eq!(later.bundle.certificates().len(), 1);

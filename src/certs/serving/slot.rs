@@ -153,11 +153,11 @@ impl Slot {
         let Some(live) = &self.live else {
             return Ok(pair);
         };
-        match pair.trusted_by(live, now) {
-            Ok(()) => Ok(pair),
-            Err(error) if self.is_current(pair) || self.rather_keeps(live, now) => Err(error),
-            Err(_) => Ok(pair),
+        let verdict = pair.trusted_by(live, now);
+        if self.is_current(pair) || self.rather_keeps(live, now) {
+            verdict?;
         }
+        Ok(pair)
     }
 
     /// Whether a pair that the live bundle does not verify yet has to wait. Not when there is nothing better to serve

@@ -206,3 +206,61 @@ fn whoever_listens_is_woken_by_changes_and_by_nothing_else() {
     assert_eq!(*changes.borrow(), 2);
     assert!(store.is_filled());
 }
+
+/// A client as the API server is one, in memory: trusts `bundle`, asks for `name`.
+fn handshake(
+    store: &Arc<ServingStore>,
+    bundle: &Bundle,
+    name: String,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(bundle.certificates().iter().map(|one| one.der().clone()));
+    let client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let resolver: Arc<dyn ResolvesServerCert> = Arc::<ServingStore>::clone(store);
+    let server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(resolver);
+    let mut client = rustls::ClientConnection::new(Arc::new(client), name.try_into()?)?;
+    let mut server = rustls::ServerConnection::new(Arc::new(server))?;
+    while client.is_handshaking() || server.is_handshaking() {
+        let mut wire = Vec::new();
+        client.write_tls(&mut wire)?;
+        server.read_tls(&mut wire.as_slice())?;
+        server.process_new_packets()?;
+        let mut wire = Vec::new();
+        server.write_tls(&mut wire)?;
+        client.read_tls(&mut wire.as_slice())?;
+        client.process_new_packets()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_tls_client_gets_the_pair_of_the_service_that_it_calls() {
+    // The handshake is judged by the real clock.
+    let now = Timestamp::now();
+    let ca = Authority::make(now, HOUR).unwrap();
+    let bundle = bundle_of([&ca]);
+    let store = Arc::new(store(&Trust::Beside));
+    let call = |service: &ServiceName, bundle| handshake(&store, bundle, service.called_as());
+    assert!(
+        call(&operator_service(), &bundle).is_err(),
+        "nothing to serve yet"
+    );
+    for (secret, service) in [
+        (OPERATOR, operator_service()),
+        (INJECTOR, injector_service()),
+    ] {
+        let pair = ca.issue(&service, now, HOUR).unwrap();
+        store.update_secret(secret, Some(&contents(&pair, &bundle)), now);
+        call(&service, &bundle).unwrap();
+    }
+    call(&operator_service(), &bundle).unwrap();
+    let stranger = bundle_of([&Authority::make(now, HOUR).unwrap()]);
+    assert!(call(&operator_service(), &stranger).is_err());
+}

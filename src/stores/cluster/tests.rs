@@ -344,23 +344,6 @@ async fn readiness_names_the_store_that_is_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_config_is_followed_and_no_other() {
-    let configs = format!("{GROUP}/sriovoperatorconfigs");
-    let config = |name: &str, level: i64| json!({ "metadata": { "name": name, "namespace": NS }, "spec": { "logLevel": level } });
-    let world = World::start(world()).await;
-    let watched = world.stores.config();
-    assert!(watched.borrow().is_none());
-    world.api.put(&configs, config("default", 1));
-    world.api.put(&configs, config("other", 2));
-    sleep(Duration::from_millis(10)).await;
-    let level = || watched.borrow().as_ref().and_then(|spec| spec.log_level);
-    assert_eq!(level(), Some(1));
-    world.api.delete(&configs, "default");
-    sleep(Duration::from_millis(10)).await;
-    assert_eq!(level(), None);
-}
-
-#[tokio::test(start_paused = true)]
 async fn thousands_of_nodes_are_listed_in_pages_and_counted() {
     let api = world();
     for index in 1..2000 {
