@@ -3,5 +3,6 @@
 mod conformance;
 mod dedicated;
 mod harness;
+mod nodes;
 mod spine;
 mod support;

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
+    controllers::{self, nodes},
     inject::Loaded,
     operator::{
         Events, Inputs, Parts, Reconciler,
@@ -24,6 +25,7 @@ use crate::{
     render::Renderer,
     server::{metrics::Metrics, tls::Shared},
     settings::{CertificateMode, ClusterType, Flags, Run as RunFlags, Settings, tls},
+    stores::ClusterStores,
     supervisor::{self, Stage, Supervisor},
 };
 
@@ -61,9 +63,10 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
     let process = &settings.process;
     let injector = &settings.admission.injector;
     let pods = process::pod_stores(&mut supervisor, &client, process, injector);
+    let cluster = process::cluster_stores(&mut supervisor, &client, process);
     let stores = Stores {
         config: process::config_store(&mut supervisor, &client, process),
-        cluster: Some(process::cluster_stores(&mut supervisor, &client, process)),
+        cluster: Some(Arc::clone(&cluster)),
         pods: Some(Arc::clone(&pods)),
     };
     let serving = Serving::start(
@@ -76,6 +79,14 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
         level,
     )?;
     let leadership = elect(&mut supervisor, &client, &settings, &serving.metrics);
+    control(
+        &mut supervisor,
+        &client,
+        &settings,
+        cluster,
+        Arc::clone(&serving.metrics),
+        leadership.clone(),
+    );
     operate(
         &mut supervisor,
         &client,
@@ -208,6 +219,37 @@ fn operate(
         }
     });
     Ok(())
+}
+
+/// The controllers beside the reconciler.
+fn control(
+    supervisor: &mut Supervisor,
+    client: &Client,
+    settings: &Settings,
+    cluster: Arc<ClusterStores>,
+    metrics: Arc<Metrics>,
+    leadership: watch::Receiver<Leadership>,
+) {
+    let (events, publish) = Events::new(client.clone(), &identity(settings));
+    background(supervisor, "Events of the controllers", publish);
+    let parts = nodes::Parts {
+        client: client.clone(),
+        namespace: settings.process.namespace.clone(),
+        stores: cluster,
+        events,
+        stale_after: settings.components.stale_node_state_cleanup_delay,
+    };
+    let stopping = supervisor.stopping(Stage::Writing);
+    supervisor.spawn("node policies", Stage::Writing, async move {
+        let ending = stopping.clone();
+        let start = |queue: &_| nodes::NodePolicies::start(&parts, queue);
+        controllers::run(start, leadership, metrics, stopping).await;
+        if ending.is_cancelled() {
+            Ok(())
+        } else {
+            Err("it ended")
+        }
+    });
 }
 
 /// Follows OpenShift's TLS profile: it replaces what the environment says as a whole, for connections that come after.

@@ -24,6 +24,6 @@ mod status;
 mod teardown;
 
 pub use error::Error;
-pub use events::Events;
+pub use events::{Events, Reason as EventReason};
 pub use inputs::Inputs;
 pub use reconcile::{Parts, Reconciler, Verdict};
