@@ -191,6 +191,17 @@ impl Applier {
         Ok(true)
     }
 
+    /// Reads an object live, if it is ours. A kind that the server does not know has no objects.
+    ///
+    /// # Errors
+    /// What the API server refuses.
+    pub async fn get_ours(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
+        match self.get(object).await {
+            Err(Error::UnknownKind(_)) => Ok(None),
+            other => Ok(other?.filter(|live| self.owner.lock().owns(live))),
+        }
+    }
+
     /// Reads an object live. For what is asked once, such as a bundle that somebody else fills.
     ///
     /// # Errors
@@ -207,6 +218,12 @@ impl Applier {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What was applied is not what is there at `version`, although the owners of its fields do not show it: the next
+    /// apply looks for itself. A version from before the last apply proves nothing.
+    pub fn doubt(&self, object: &ObjectRef, version: &str) {
+        self.tracker.lock().doubt(object, version);
     }
 
     /// Takes in what a watch saw, and says whether that needs a reconcile.

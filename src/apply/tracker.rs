@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use serde_json::Value;
@@ -10,15 +10,8 @@ use serde_json::Value;
 use super::{
     ObjectRef,
     ownership::{last_other_manager, our_fields},
+    repairs::{Contested, Repairs},
 };
-
-/// How often one object is repaired before repairs are spaced out.
-const REPAIRS_AT_ONCE: u32 = 5;
-/// The first pause once repairs are spaced out; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// An object left alone for this long starts anew.
-const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
 
 /// What is known of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,18 +55,11 @@ impl Drift {
     }
 }
 
-#[derive(Debug)]
-struct Repairs {
-    count: u32,
-    last: Instant,
-    manager: Option<String>,
-}
-
 /// The memory of the applier.
 #[derive(Debug, Default)]
 pub(super) struct Tracker {
     states: BTreeMap<ObjectRef, State>,
-    repairs: BTreeMap<ObjectRef, Repairs>,
+    repairs: Repairs<ObjectRef>,
 }
 
 impl Tracker {
@@ -106,7 +92,7 @@ impl Tracker {
     /// Forgets everything: another process may have written meanwhile.
     pub(super) fn forget(&mut self) {
         self.states.clear();
-        self.repairs.clear();
+        self.repairs = Repairs::default();
     }
 
     /// Takes in metadata that a watch showed.
@@ -131,6 +117,15 @@ impl Tracker {
                 Some(Drift::Appeared(object.clone()))
             }
             Some(State::Unknown | State::Drifted) | None => None,
+        }
+    }
+
+    /// Takes in that what is there at `version` is not what was applied.
+    pub(super) fn doubt(&mut self, object: &ObjectRef, version: &str) {
+        let newer = matches!(self.states.get(object), Some(State::Applied(remembered))
+            if version.parse::<u128>().is_ok_and(|version| version > remembered.version));
+        if newer {
+            self.states.insert(object.clone(), State::Drifted);
         }
     }
 
@@ -172,48 +167,8 @@ impl Tracker {
         manager: Option<String>,
         now: Instant,
     ) -> Result<(), Contested> {
-        let repairs = self
-            .repairs
-            .entry(object.clone())
-            .or_insert_with(|| Repairs {
-                count: 0,
-                last: now,
-                manager: None,
-            });
-        if now.duration_since(repairs.last) > FORGIVEN_AFTER {
-            repairs.count = 0;
-        }
-        if manager.is_some() {
-            repairs.manager = manager;
-        }
-        if repairs.count >= REPAIRS_AT_ONCE {
-            let doublings = (repairs.count - REPAIRS_AT_ONCE).min(16);
-            let pause = FIRST_PAUSE
-                .saturating_mul(1 << doublings)
-                .min(LONGEST_PAUSE);
-            let passed = now.duration_since(repairs.last);
-            if passed < pause {
-                let manager = repairs
-                    .manager
-                    .clone()
-                    .unwrap_or_else(|| "somebody else".to_owned());
-                return Err(Contested {
-                    manager,
-                    retry_in: pause.saturating_sub(passed),
-                });
-            }
-        }
-        repairs.count += 1;
-        repairs.last = now;
-        Ok(())
+        self.repairs.count(object, manager, now)
     }
-}
-
-/// An object that is fought over.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Contested {
-    pub(super) manager: String,
-    pub(super) retry_in: Duration,
 }
 
 fn text(live: &Value, pointer: &str) -> String {
@@ -280,6 +235,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_to_differ_is_drift_unless_it_is_from_before_our_apply() {
+        let mut tracker = applied();
+        tracker.doubt(&service(), "10");
+        assert!(tracker.is_current(&service(), &json!({"a": 1})));
+        tracker.doubt(&service(), "11");
+        assert_eq!(tracker.state(&service()), State::Drifted);
+    }
+
+    #[test]
     fn an_object_made_again_by_somebody_is_drift() {
         let mut tracker = applied();
         assert!(
@@ -312,40 +276,6 @@ mod tests {
         assert_eq!(
             tracker.listed(&BTreeSet::new(), |_| true),
             vec![Drift::Deleted(service())]
-        );
-    }
-
-    #[test]
-    fn repeated_repairs_are_spaced_out_and_forgiven() {
-        let mut tracker = Tracker::default();
-        let start = Instant::now();
-        for _ in 0..REPAIRS_AT_ONCE {
-            assert_eq!(
-                tracker.repair(&service(), Some("other".into()), start),
-                Ok(())
-            );
-        }
-        assert_eq!(
-            tracker.repair(&service(), None, start),
-            Err(Contested {
-                manager: "other".into(),
-                retry_in: FIRST_PAUSE
-            })
-        );
-        assert_eq!(
-            tracker.repair(&service(), None, start + FIRST_PAUSE),
-            Ok(())
-        );
-        assert_eq!(
-            tracker.repair(&service(), None, start + FIRST_PAUSE),
-            Err(Contested {
-                manager: "other".into(),
-                retry_in: FIRST_PAUSE * 2
-            })
-        );
-        assert_eq!(
-            tracker.repair(&service(), None, start + FIRST_PAUSE + FORGIVEN_AFTER * 2),
-            Ok(())
         );
     }
 }

@@ -13,8 +13,13 @@ use super::{
 };
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
-    controllers::{self, nodes},
+    controllers::{
+        self,
+        networks::Networks,
+        nodes::{self, NodePolicies},
+    },
     inject::Loaded,
+    networks,
     operator::{
         Events, Inputs, Parts, Reconciler,
         config::{Observed, watch_config, watch_namespace},
@@ -50,6 +55,7 @@ impl Run {
 async fn run(settings: Arc<Settings>) -> Result<()> {
     let signals = supervisor::stop_signals()?;
     let level = process::telemetry(&settings.process)?;
+    process::raise_descriptor_limit();
     let namespace = settings.process.namespace.clone();
     info!(version = env!("CARGO_PKG_VERSION"), namespace, "starting");
     let renderer = match &settings.templates_dir {
@@ -79,21 +85,16 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
         level,
     )?;
     let leadership = elect(&mut supervisor, &client, &settings, &serving.metrics);
-    control(
-        &mut supervisor,
-        &client,
-        &settings,
-        cluster,
-        Arc::clone(&serving.metrics),
-        leadership.clone(),
-    );
     operate(
         &mut supervisor,
         &client,
         &settings,
         renderer,
         &serving,
-        pods.watch_switches(),
+        Followed {
+            switches: pods.watch_switches(),
+            cluster,
+        },
         leadership,
     )?;
     process::until_stopped(supervisor, signals, &settings.process).await
@@ -129,8 +130,8 @@ fn elect(
         None => Elector::uncontested(),
     };
     let leadership = elector.leadership();
-    let stopping = supervisor.stopping(Stage::Supporting);
-    supervisor.spawn("leader election", Stage::Supporting, async move {
+    let stopping = supervisor.stopping(Stage::Electing);
+    supervisor.spawn("leader election", Stage::Electing, async move {
         elector.run(stopping).await;
         Ok::<_, std::convert::Infallible>(())
     });
@@ -141,12 +142,18 @@ fn elect(
                 .operator
                 .leads(*changes.borrow_and_update() == Leadership::Leading);
             if changes.changed().await.is_err() {
-                // The election ends last of all.
+                // The election has ended before the tasks of this stage do.
                 std::future::pending::<()>().await;
             }
         }
     });
     leadership
+}
+
+/// What the operator follows of the stores that reviews are answered from.
+struct Followed {
+    switches: watch::Receiver<Arc<Loaded>>,
+    cluster: Arc<ClusterStores>,
 }
 
 fn operate(
@@ -155,7 +162,7 @@ fn operate(
     settings: &Arc<Settings>,
     renderer: Renderer,
     serving: &Serving,
-    switches: watch::Receiver<Arc<Loaded>>,
+    followed: Followed,
     leadership: watch::Receiver<Leadership>,
 ) -> Result<()> {
     let namespace = settings.process.namespace.clone();
@@ -197,54 +204,59 @@ fn operate(
         renderer,
         keeper: Keeper::new(client.clone(), &namespace, lifetimes),
         serving: Arc::clone(&serving.pairs),
+        own_checks: Arc::clone(&serving.own_checks),
         inputs: Inputs {
             config: config_rx,
             namespace: namespace_rx,
             platform: facts_rx,
             published: serving.published.clone(),
             pairs: serving.pairs.changes(),
-            switches,
+            switches: followed.switches,
         },
-        events,
+        events: events.clone(),
         metrics: Arc::clone(&serving.metrics),
     });
     let stopping = supervisor.stopping(Stage::Writing);
-    supervisor.spawn("operator", Stage::Writing, async move {
-        let ending = stopping.clone();
-        controller::run(Arc::new(reconciler), leadership, stopping).await;
-        if ending.is_cancelled() {
-            Ok(())
-        } else {
-            Err("it ended")
-        }
+    let following = leadership.clone();
+    writing(supervisor, "operator", async move {
+        controller::run(Arc::new(reconciler), following, stopping).await;
+    });
+    let parts = nodes::Parts {
+        client: client.clone(),
+        namespace: namespace.clone(),
+        stores: followed.cluster,
+        events: events.clone(),
+        stale_after: settings.components.stale_node_state_cleanup_delay,
+    };
+    let (metrics, following) = (Arc::clone(&serving.metrics), leadership.clone());
+    let stopping = supervisor.stopping(Stage::Writing);
+    writing(supervisor, "node policies", async move {
+        let start = |queue: &_| NodePolicies::start(&parts, queue);
+        controllers::run(start, following, metrics, stopping).await;
+    });
+    let setting = networks::Setting {
+        namespace,
+        resource_prefix: settings.components.resource_prefix.clone(),
+    };
+    let (client, metrics) = (client.clone(), Arc::clone(&serving.metrics));
+    let stopping = supervisor.stopping(Stage::Writing);
+    writing(supervisor, "networks", async move {
+        let start = |queue: &_| Networks::start(&client, &setting, &events, &metrics, queue);
+        controllers::run(start, leadership, Arc::clone(&metrics), stopping).await;
     });
     Ok(())
 }
 
-/// The controllers beside the reconciler.
-fn control(
+/// Runs something that writes while this replica leads. To end before its stage does is a failure.
+fn writing(
     supervisor: &mut Supervisor,
-    client: &Client,
-    settings: &Settings,
-    cluster: Arc<ClusterStores>,
-    metrics: Arc<Metrics>,
-    leadership: watch::Receiver<Leadership>,
+    name: &'static str,
+    task: impl Future<Output = ()> + Send + 'static,
 ) {
-    let (events, publish) = Events::new(client.clone(), &identity(settings));
-    background(supervisor, "Events of the controllers", publish);
-    let parts = nodes::Parts {
-        client: client.clone(),
-        namespace: settings.process.namespace.clone(),
-        stores: cluster,
-        events,
-        stale_after: settings.components.stale_node_state_cleanup_delay,
-    };
     let stopping = supervisor.stopping(Stage::Writing);
-    supervisor.spawn("node policies", Stage::Writing, async move {
-        let ending = stopping.clone();
-        let start = |queue: &_| nodes::NodePolicies::start(&parts, queue);
-        controllers::run(start, leadership, metrics, stopping).await;
-        if ending.is_cancelled() {
+    supervisor.spawn(name, Stage::Writing, async move {
+        task.await;
+        if stopping.is_cancelled() {
             Ok(())
         } else {
             Err("it ended")

@@ -10,6 +10,7 @@
 //! be cut short at any point: the next leader starts from what is in the cluster. So what costs something, such as
 //! whether an object is as wanted, is answered by the stores, and a pass with nothing to do makes no call.
 
+pub mod networks;
 pub mod nodes;
 mod queue;
 

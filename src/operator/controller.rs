@@ -41,12 +41,14 @@ pub async fn run(
             () = shutdown.cancelled() => return,
             _ = lost => info!("this replica leads no longer"),
         }
+        reconciler.certificates().forget();
     }
 }
 
 /// Reconciles for as long as it is polled.
 async fn lead(reconciler: &Arc<Reconciler>) {
     reconciler.applier().forget();
+    reconciler.certificates().forget();
     let wake = Notify::new();
     let drifts: Mutex<Vec<Drift>> = Mutex::default();
     let named: Vec<ObjectRef> = reconciler.named_objects();
@@ -59,6 +61,7 @@ async fn lead(reconciler: &Arc<Reconciler>) {
             wake.notify_one();
         },
     );
+    let secrets = reconciler.certificates().follow(|| wake.notify_one());
     let reconcile = async {
         let mut wakers = reconciler.wakers();
         let mut failures = 0;
@@ -83,6 +86,7 @@ async fn lead(reconciler: &Arc<Reconciler>) {
     };
     tokio::select! {
         () = watch => warn!("the watches over applied objects ended"),
+        () = secrets => warn!("the watches over certificates ended"),
         () = reconcile => {}
     }
 }

@@ -1,6 +1,6 @@
-//! Events about the config, published beside the reconcile so that a slow or refusing API server delays nothing.
+//! Events about the config and other objects, published beside the reconcile so that a slow or refusing API server delays nothing.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -12,6 +12,8 @@ use tracing::{debug, warn};
 
 /// How many Events may wait. More than that at once says nothing that the status does not.
 const QUEUE: usize = 128;
+/// Events whose repetitions are counted instead of published anew.
+const REMEMBERED: usize = 32;
 /// How long publishing one may take.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest note that the API server takes, in bytes.
@@ -20,6 +22,8 @@ const LONGEST_NOTE: usize = 1024;
 /// A closed set of reasons, each with the action that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// There is a condition where there was none.
+    ReadyAdded,
     /// A condition has a new status, reason or message.
     ReadyChanged,
     /// A component was switched on.
@@ -53,7 +57,7 @@ pub enum Reason {
 impl Reason {
     fn action(self) -> &'static str {
         match self {
-            Self::ReadyChanged => "StatusChange",
+            Self::ReadyAdded | Self::ReadyChanged => "StatusChange",
             Self::ComponentEnabled | Self::ComponentDisabled => "Rollout",
             Self::DriftRepaired => "Repair",
             Self::CertificateRenewed | Self::CertificateRefused => "Certificate",
@@ -70,7 +74,8 @@ impl Reason {
 
     fn type_(self) -> EventType {
         match self {
-            Self::ReadyChanged
+            Self::ReadyAdded
+            | Self::ReadyChanged
             | Self::ComponentEnabled
             | Self::ComponentDisabled
             | Self::CertificateRenewed => EventType::Normal,
@@ -88,6 +93,32 @@ impl Reason {
     }
 }
 
+/// A recorder for each text. One recorder takes Events of one reason for repetitions, whatever their notes say, and the
+/// second note is never seen.
+struct Recorders {
+    client: Client,
+    reporter: Reporter,
+    /// By reason and note, the last used at the end.
+    known: VecDeque<((String, Option<String>), Recorder)>,
+}
+
+impl Recorders {
+    fn of(&mut self, event: &Event) -> Recorder {
+        let text = (event.reason.clone(), event.note.clone());
+        let place = self.known.iter().position(|(known, _)| *known == text);
+        let known = place.and_then(|place| self.known.remove(place));
+        let recorder = known.map_or_else(
+            || Recorder::new(self.client.clone(), self.reporter.clone()),
+            |(_, recorder)| recorder,
+        );
+        if self.known.len() >= REMEMBERED {
+            self.known.pop_front();
+        }
+        self.known.push_back((text, recorder.clone()));
+        recorder
+    }
+}
+
 /// Where Events are handed in. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Events(mpsc::Sender<(Event, ObjectReference)>);
@@ -100,9 +131,14 @@ impl Events {
             controller: "sriov-operator".into(),
             instance: Some(instance.to_owned()),
         };
-        let recorder = Recorder::new(client, reporter);
+        let mut recorders = Recorders {
+            client,
+            reporter,
+            known: VecDeque::new(),
+        };
         let publish = async move {
             while let Some((event, about)) = receiver.recv().await {
+                let recorder = recorders.of(&event);
                 match tokio::time::timeout(PUBLISH_TIMEOUT, recorder.publish(&event, &about)).await
                 {
                     Ok(Ok(())) => {}

@@ -10,6 +10,7 @@
 
 mod announce;
 mod certificates;
+pub mod cleanup;
 pub mod config;
 pub mod controller;
 mod error;
@@ -20,10 +21,11 @@ pub mod lease;
 mod reconcile;
 mod report;
 mod rollout;
-mod status;
+mod standing;
+pub(crate) mod status;
 mod teardown;
 
 pub use error::Error;
-pub use events::{Events, Reason as EventReason};
+pub use events::{Events, Reason};
 pub use inputs::Inputs;
 pub use reconcile::{Parts, Reconciler, Verdict};

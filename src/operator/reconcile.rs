@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Api, Client, Resource, api::PartialObjectMeta};
 use parking_lot::Mutex;
-use tracing::{info, warn};
+use tracing::{Instrument, info, info_span, warn};
 
 use super::{
     announce::Announcer,
@@ -29,8 +29,8 @@ use crate::{
     certs::{keeper::Keeper, serving::ServingStore},
     features::{Feature, Features},
     inject,
-    render::{self, Component, ComponentError, Desired, Facts, Owner, Owners, Renderer},
-    server::metrics::Metrics,
+    render::{self, Component, Facts, Owner, Owners, Renderer},
+    server::{health::Checks, metrics::Metrics},
     settings::{
         Settings,
         tls::{self, TlsOptions, TlsWarning},
@@ -64,6 +64,8 @@ pub struct Parts {
     pub keeper: Keeper,
     /// The pairs that this replica serves.
     pub serving: Arc<ServingStore>,
+    /// What has to hold of this process before it is registered as a webhook.
+    pub own_checks: Arc<Checks>,
     /// What wakes it.
     pub inputs: Inputs,
     /// Where Events are handed in.
@@ -79,6 +81,7 @@ pub struct Reconciler {
     renderer: Renderer,
     applier: Arc<Applier>,
     certificates: Certificates,
+    own_checks: Arc<Checks>,
     inputs: Inputs,
     announcer: Announcer,
     metrics: Arc<Metrics>,
@@ -95,16 +98,18 @@ impl Reconciler {
             renderer,
             keeper,
             serving,
+            own_checks,
             inputs,
             events,
             metrics,
         } = parts;
         Self {
             applier: Arc::new(Applier::new(client.clone(), &settings.process.namespace)),
-            certificates: Certificates::new(&settings, keeper, serving),
+            certificates: Certificates::new(&settings, keeper, serving, Arc::clone(&metrics)),
             client,
             settings,
             renderer,
+            own_checks,
             inputs,
             announcer: Announcer::new(events),
             metrics,
@@ -130,6 +135,10 @@ impl Reconciler {
         &self.certificates
     }
 
+    pub(super) fn own_checks(&self) -> &Checks {
+        &self.own_checks
+    }
+
     pub(super) fn announcer(&self) -> &Announcer {
         &self.announcer
     }
@@ -151,7 +160,7 @@ impl Reconciler {
     /// One pass.
     pub async fn pass(&self, drifts: Vec<Drift>) -> Verdict {
         let started = Instant::now();
-        let verdict = self.look(drifts).await;
+        let verdict = self.look(drifts).instrument(info_span!("pass")).await;
         let result = match verdict {
             Verdict::Settled { look_again: None } => "success",
             Verdict::Settled {
@@ -262,6 +271,7 @@ impl Reconciler {
                 Timestamp::now(),
                 &mut report,
             )
+            .instrument(info_span!("certificates"))
             .await;
         self.certificates.warn(&mut report);
         self.announcer
@@ -285,7 +295,8 @@ impl Reconciler {
             features: &features,
             hypershift: platform.hypershift,
             cluster_tls: profile.as_ref().map(|(options, _)| options),
-            operator_registration: &issued.operator.registration,
+            operator_registration: &issued.mutating.registration,
+            validating_registration: &issued.validating.registration,
             injector_registration: &issued.injector.registration,
             injector_condition: &condition,
         };
@@ -302,30 +313,16 @@ impl Reconciler {
             }),
         };
         for (component, desired) in render::all(&self.renderer, &facts, &owners) {
-            match desired {
-                Ok(Desired::Off) => {
-                    self.remove_others(component, &[], &mut report).await;
-                    self.announcer.component(config, component, false);
-                }
-                Ok(Desired::On(rendered)) => {
-                    let standing = match component {
-                        Component::OperatorWebhook => Some(&issued.operator),
-                        Component::Injector => Some(&issued.injector),
-                        _ => None,
-                    };
-                    let rollout = Rollout {
-                        config,
-                        component,
-                        standing,
-                        published: &published,
-                        drifts: &drifts,
-                    };
-                    self.roll_out(&rollout, rendered, &mut report).await;
-                    self.announcer.component(config, component, true);
-                }
-                Err(ComponentError::Unsupported(what)) => report.unsupported(what),
-                Err(error) => report.lasting_fault(component, error),
-            }
+            let rollout = Rollout {
+                config,
+                component,
+                issued: &issued,
+                published: &published,
+                drifts: &drifts,
+            };
+            self.settle(&rollout, desired, &mut report)
+                .instrument(info_span!("component", name = component.name()))
+                .await;
         }
         self.write_status(config, &report).await;
         if report.is_to_be_retried() {

@@ -56,6 +56,11 @@ impl Report {
         self.look_again = Some(self.look_again.map_or(pause, |before| before.min(pause)));
     }
 
+    /// How many faults were found so far, the unsupported one included.
+    pub(super) fn fault_count(&self) -> usize {
+        self.faults.len() + usize::from(self.unsupported.is_some())
+    }
+
     /// The outcome for the status.
     pub(super) fn outcome(&self) -> Outcome {
         match (&self.unsupported, self.faults.as_slice()) {

@@ -1,21 +1,16 @@
 //! One component's share of a pass: its objects are applied in order, what it no longer has is removed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use super::{
-    certificates::Standing,
-    reconcile::Reconciler,
-    report::Report,
-    teardown::{catalogue, is_webhook_configuration},
-};
+use super::{certificates::Issued, reconcile::Reconciler, report::Report, teardown::catalogue};
 use crate::{
     api::SriovOperatorConfig,
     apply::{Applied, Drift, Error as ApplyError, ObjectRef},
     certs::published::{Configuration, Published},
-    render::{Component, Rendered},
+    render::{Component, ComponentError, Desired, Rendered},
     settings::AdmissionServing,
 };
 
@@ -28,21 +23,47 @@ const LOOK_AT_FOREIGN: Duration = Duration::from_secs(30);
 pub(super) struct Rollout<'a> {
     pub(super) config: &'a SriovOperatorConfig,
     pub(super) component: Component,
-    /// How the component's webhook can be registered; `None` when it has none.
-    pub(super) standing: Option<&'a Standing>,
+    /// How webhook configurations can be registered.
+    pub(super) issued: &'a Issued,
     pub(super) published: &'a Published,
     /// What woke the pass.
     pub(super) drifts: &'a [Drift],
 }
 
 impl Reconciler {
-    /// Applies what a component renders to, in order, then removes what it no longer has.
-    pub(super) async fn roll_out(
+    /// Brings a component to what is desired, and measures it.
+    pub(super) async fn settle(
         &self,
         rollout: &Rollout<'_>,
-        rendered: Rendered,
+        desired: Result<Desired, ComponentError>,
         report: &mut Report,
     ) {
+        let (component, started, faults) =
+            (rollout.component, Instant::now(), report.fault_count());
+        match desired {
+            Ok(Desired::Off) => {
+                self.remove_others(component, &[], report).await;
+                self.announcer().component(rollout.config, component, false);
+            }
+            Ok(Desired::On(rendered)) => {
+                self.roll_out(rollout, rendered, report).await;
+                self.announcer().component(rollout.config, component, true);
+            }
+            Err(ComponentError::Unsupported(what)) => report.unsupported(what),
+            Err(error) => report.lasting_fault(component, error),
+        }
+        let result = if report.fault_count() == faults {
+            "success"
+        } else {
+            "error"
+        };
+        self.metrics()
+            .operator
+            .rolled_out(component.name(), result, started.elapsed());
+    }
+
+    /// Applies what a component renders to, in order, then removes what it no longer has.
+    async fn roll_out(&self, rollout: &Rollout<'_>, rendered: Rendered, report: &mut Report) {
         let component = rollout.component;
         for warning in &rendered.warnings {
             report.warning(warning.to_string());
@@ -60,8 +81,10 @@ impl Reconciler {
                 }
             };
             kept.push(reference.clone());
-            if is_webhook_configuration(reference.kind)
-                && let Some(missing) = self.missing_for(rollout, &reference, backend_failed).await
+            if let Some(configuration) = configuration(&reference)
+                && let Some(missing) = self
+                    .missing_for(rollout, &reference, configuration, backend_failed)
+                    .await
             {
                 report.waiting(component, missing, LOOK_AGAIN);
                 continue;
@@ -136,16 +159,16 @@ impl Reconciler {
     async fn missing_for(
         &self,
         rollout: &Rollout<'_>,
-        configuration: &ObjectRef,
+        reference: &ObjectRef,
+        configuration: Configuration,
         backend_failed: bool,
     ) -> Option<String> {
-        let standing = rollout.standing?;
-        let registered = Configuration::ALL.into_iter().any(|known| {
-            known.name() == configuration.name
-                && known.kind() == configuration.kind.kind
-                && rollout.published.get(known).is_some()
-        });
-        if registered {
+        let standing = rollout.issued.standing(configuration);
+        if let Some(registered) = rollout.published.get(configuration) {
+            // Field ownership does not show what somebody did in our name.
+            if standing.differs_from(registered) {
+                self.applier().doubt(reference, &registered.version);
+            }
             return None;
         }
         if backend_failed {
@@ -157,11 +180,17 @@ impl Reconciler {
                 "a serving certificate in Secret {secret} that its CA bundle verifies"
             ));
         }
-        let dedicated = self.settings().components.serving == AdmissionServing::Dedicated;
-        if dedicated && !self.has_ready_pod(rollout.component).await {
-            return Some("a ready pod of its DaemonSet".to_owned());
+        match self.settings().components.serving {
+            AdmissionServing::Dedicated if self.has_ready_pod(rollout.component).await => None,
+            AdmissionServing::Dedicated => Some("a ready pod of its DaemonSet".to_owned()),
+            AdmissionServing::InProcess => {
+                let checked = self.own_checks().run().await;
+                let failed = checked
+                    .findings()
+                    .find_map(|(name, finding)| Some((name, finding.as_ref().err()?.clone())));
+                failed.map(|(name, reason)| format!("this process: {name}: {reason}"))
+            }
         }
-        None
     }
 
     /// Whether the DaemonSet of a dedicated webhook has a ready pod. Asked only until its webhook is registered.
@@ -184,4 +213,10 @@ impl Reconciler {
             }
         }
     }
+}
+
+fn configuration(object: &ObjectRef) -> Option<Configuration> {
+    Configuration::ALL.into_iter().find(|configuration| {
+        configuration.name() == object.name && configuration.kind() == object.kind.kind
+    })
 }

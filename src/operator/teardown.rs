@@ -9,21 +9,8 @@ use crate::{
 impl Reconciler {
     /// Removes every object of ours that templates make, and goes on with the others when one fails.
     pub(super) async fn remove_everything(&self, report: &mut Report) {
-        let mut objects: Vec<(Component, ObjectRef)> = Component::ALL
-            .into_iter()
-            .flat_map(|component| {
-                catalogue(component)
-                    .into_iter()
-                    .map(move |object| (component, object))
-            })
-            .collect();
-        let switches = ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name);
-        objects.extend(switches.map(|switches| (Component::Injector, switches)));
-        let (configurations, others): (Vec<_>, Vec<_>) = objects
-            .into_iter()
-            .partition(|(_, object)| is_webhook_configuration(object.kind));
-        for (component, object) in configurations.iter().chain(others.iter().rev()) {
-            if let Err(error) = self.applier().remove(object).await {
+        for (component, object) in in_order_of_removal() {
+            if let Err(error) = self.applier().remove(&object).await {
                 report.fault(component, error);
             }
         }
@@ -54,6 +41,26 @@ impl Reconciler {
     }
 }
 
+/// Every object that templates can make, in the order in which it is removed.
+pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
+    let mut objects: Vec<(Component, ObjectRef)> = Component::ALL
+        .into_iter()
+        .flat_map(|component| {
+            catalogue(component)
+                .into_iter()
+                .map(move |object| (component, object))
+        })
+        .collect();
+    let switches = ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name);
+    objects.extend(switches.map(|switches| (Component::Injector, switches)));
+    let (mut ordered, mut others): (Vec<_>, Vec<_>) = objects
+        .into_iter()
+        .partition(|(_, object)| is_webhook_configuration(object.kind));
+    others.reverse();
+    ordered.append(&mut others);
+    ordered
+}
+
 /// Every object that a component may have in any variant, in the order in which it is applied.
 pub(super) fn catalogue(component: Component) -> Vec<ObjectRef> {
     component
@@ -65,4 +72,24 @@ pub(super) fn catalogue(component: Component) -> Vec<ObjectRef> {
 
 pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_go_before_what_answers_them_and_everything_goes() {
+        let order = in_order_of_removal();
+        let last_configuration = order
+            .iter()
+            .rposition(|(_, object)| is_webhook_configuration(object.kind));
+        assert_eq!(last_configuration, Some(2));
+        for component in Component::ALL {
+            for object in catalogue(component) {
+                assert!(order.contains(&(component, object.clone())), "{object}");
+            }
+        }
+        assert!(order.iter().any(|(_, object)| object.name == SWITCHES.name));
+    }
 }

@@ -1,16 +1,21 @@
 //! A collection of any kind for the controllers: each object cut down to what its controller uses, and word of every
 //! change with what was there before. Not for admission, whose stores have indexes of their own.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::mirror::{Mirror, mirror};
-use super::object::Key;
+use super::object::{Key, at_least};
 use super::reflect::Sink;
 use super::source::Source;
+
+/// How long what a write answered outranks the watch. The watch shows it within milliseconds.
+const ABSORBED_FOR: Duration = Duration::from_secs(5);
 
 /// What happened to one object. Neither `before` nor `after` is there when a malformed one stays malformed.
 pub struct Change<'a, T> {
@@ -28,6 +33,8 @@ type OnChange<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 /// it decides what the collection costs in memory.
 pub struct Objects<T> {
     held: RwLock<BTreeMap<Key, Arc<T>>>,
+    /// Versions that own writes answered and that the watch has not shown yet.
+    absorbed: Mutex<HashMap<Key, (String, Instant)>>,
     on_change: OnChange<T>,
 }
 
@@ -68,6 +75,7 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
         };
         let objects = Arc::new(Self {
             held: RwLock::default(),
+            absorbed: Mutex::default(),
             on_change: Box::new(on_change),
         });
         let (_, mirror) = mirror(client, source, &objects);
@@ -84,6 +92,33 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
         look(&self.held.read())
     }
 
+    /// Takes in what the server answered to a write, so that the next reconcile sees it even before the watch tells.
+    pub fn absorb(&self, key: &Key, version: &str, body: T) {
+        let until = Instant::now() + ABSORBED_FOR;
+        self.absorbed
+            .lock()
+            .insert(key.clone(), (version.to_owned(), until));
+        self.insert(key, body);
+    }
+
+    fn insert(&self, key: &Key, body: T) {
+        let body = Arc::new(body);
+        let before = self.held.write().insert(key.clone(), Arc::clone(&body));
+        self.tell(key, before.as_ref(), Some(&body));
+    }
+
+    /// Whether the watch shows what was there before an own write.
+    fn is_outdated(&self, key: &Key, version: &str) -> bool {
+        let mut absorbed = self.absorbed.lock();
+        let outdated = absorbed.get(key).is_some_and(|(known, until)| {
+            known != version && at_least(known, version) && Instant::now() < *until
+        });
+        if !outdated {
+            absorbed.remove(key);
+        }
+        outdated
+    }
+
     fn tell(&self, key: &Key, before: Option<&Arc<T>>, after: Option<&Arc<T>>) {
         (self.on_change)(&Change { key, before, after });
     }
@@ -92,14 +127,15 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
 impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Sink for Objects<T> {
     type Body = T;
 
-    fn put(&self, key: &Key, _: &str, body: T) -> Vec<String> {
-        let body = Arc::new(body);
-        let before = self.held.write().insert(key.clone(), Arc::clone(&body));
-        self.tell(key, before.as_ref(), Some(&body));
+    fn put(&self, key: &Key, version: &str, body: T) -> Vec<String> {
+        if !self.is_outdated(key, version) {
+            self.insert(key, body);
+        }
         Vec::new()
     }
 
     fn remove(&self, key: &Key) {
+        self.absorbed.lock().remove(key);
         let before = self.held.write().remove(key);
         self.tell(key, before.as_ref(), None);
     }
@@ -170,5 +206,26 @@ mod tests {
         .unwrap();
         assert!(objects.get("", "a").is_none());
         task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_write_answered_is_not_undone_by_what_the_watch_shows_late() {
+        let api = FakeApi::default();
+        let (objects, _) = Objects::<Thing>::mirror(&api.client(), "things", PATH.into(), |_| {});
+        let key = Key::new("", "a");
+        let size = || objects.get("", "a").map(|thing| thing.size);
+        objects.put(&key, "7", Thing { size: 1 });
+        objects.absorb(&key, "9", Thing { size: 2 });
+        objects.put(&key, "8", Thing { size: 3 });
+        assert_eq!(size(), Some(2));
+        objects.put(&key, "9", Thing { size: 2 });
+        objects.put(&key, "10", Thing { size: 4 });
+        assert_eq!(size(), Some(4));
+
+        // A server that was put back to an older state counts from there.
+        objects.absorb(&key, "11", Thing { size: 5 });
+        tokio::time::advance(ABSORBED_FOR).await;
+        objects.put(&key, "3", Thing { size: 6 });
+        assert_eq!(size(), Some(6));
     }
 }

@@ -350,7 +350,7 @@ impl Controller for NodePolicies {
 
     const NAME: &'static str = "sriovnetworknodepolicy";
     // Writes of the ConfigMap are shared by the nodes that wait for one.
-    const WORKERS: usize = 64;
+    const WORKERS: usize = 128;
 
     async fn reconcile(&self, key: &Key) -> Outcome {
         if self.stores.filled().is_err() {

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PostParams, Preconditions},
+    core::Request,
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -75,26 +76,29 @@ impl PluginMap {
     }
 }
 
-/// The nodes whose key differs between two versions.
+/// The nodes of which a key, or the note about a restart, differs between two versions.
 pub(super) fn differing(
     before: Option<&Arc<PluginMap>>,
     after: Option<&Arc<PluginMap>>,
 ) -> Vec<Box<str>> {
-    let of = |map: Option<&Arc<PluginMap>>, node: &str| -> Option<Box<str>> {
-        map.and_then(|map| map.get(node)).map(Box::from)
-    };
-    let names: BTreeSet<&str> = before
-        .into_iter()
-        .chain(after)
-        .flat_map(|map| map.data().map(|(name, _)| name).chain(map.restarts()))
-        .collect();
+    type Of<'a> = BTreeMap<&'a str, (Option<&'a str>, bool)>;
+    fn of(map: Option<&Arc<PluginMap>>) -> Of<'_> {
+        let mut nodes = Of::new();
+        if let Some(map) = map {
+            for (node, text) in map.data() {
+                nodes.entry(node).or_default().0 = Some(text);
+            }
+            for node in map.restarts() {
+                nodes.entry(node).or_default().1 = true;
+            }
+        }
+        nodes
+    }
+    let (before, after) = (of(before), of(after));
+    let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
     names
         .into_iter()
-        .filter(|node| {
-            let restart =
-                |map: Option<&Arc<PluginMap>>| map.is_some_and(|map| map.restarts().contains(node));
-            of(before, node) != of(after, node) || restart(before) != restart(after)
-        })
+        .filter(|node| before.get(node) != after.get(node))
         .map(Box::from)
         .collect()
 }
@@ -274,14 +278,19 @@ impl PluginConfig {
         );
         let reference = owner_reference(owner);
         let annotations = json!({ RESTARTS: change.restarts });
-        let written = if let Some(map) = current {
+        let written: PluginMap = if let Some(map) = current {
             let mut metadata = json!({ "uid": map.metadata.uid, "annotations": annotations });
             if map.metadata.owner_references.as_slice() != [reference.clone()] {
                 metadata["ownerReferences"] = json!([reference]);
             }
             let patch = json!({ "metadata": metadata, "data": change.data });
             let (params, patch) = (patched(), Patch::Merge(&patch));
-            call("write the ConfigMap", self.api.patch(NAME, &params, &patch)).await
+            // What comes back is decoded once, into what is held: it is large in a large cluster.
+            let request = Request::new(self.api.resource_url())
+                .patch(NAME, &params, &patch)
+                .map_err(|e| Failure::Call("write the ConfigMap", kube::Error::BuildRequest(e)))?;
+            let client = self.api.clone().into_client();
+            call("write the ConfigMap", client.request::<PluginMap>(request)).await?
         } else {
             let object = json!({
                 "metadata": {
@@ -297,10 +306,12 @@ impl PluginConfig {
                 field_manager: Some(FIELD_MANAGER.into()),
                 ..PostParams::default()
             };
-            call("make the ConfigMap", self.api.create(&params, &object)).await
-        }?;
-        let written = serde_json::to_value(written).and_then(serde_json::from_value);
-        *self.written.lock() = written.ok().map(Arc::new);
+            let made = call("make the ConfigMap", self.api.create(&params, &object)).await?;
+            serde_json::to_value(made)
+                .and_then(serde_json::from_value)
+                .map_err(|e| Failure::Call("make the ConfigMap", kube::Error::SerdeError(e)))?
+        };
+        *self.written.lock() = Some(Arc::new(written));
         Ok(())
     }
 

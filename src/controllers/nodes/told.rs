@@ -18,7 +18,7 @@ use crate::{
         SriovOperatorConfig,
     },
     nodes::Problem,
-    operator::{EventReason as Reason, Events},
+    operator::{Events, Reason},
 };
 
 /// The most that is told about one policy on the nodes that it selects.
