@@ -47,10 +47,30 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
         path: String,
         on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
     ) -> (Arc<Self>, Mirror) {
+        Self::mirror_of(client, what, path, None, on_change)
+    }
+
+    /// Only the object called `name` of the collection at `path`.
+    pub fn mirror_one(
+        client: &kube::Client,
+        name: &'static str,
+        path: String,
+        on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
+    ) -> (Arc<Self>, Mirror) {
+        Self::mirror_of(client, name, path, Some(name), on_change)
+    }
+
+    fn mirror_of(
+        client: &kube::Client,
+        what: &'static str,
+        path: String,
+        name: Option<&'static str>,
+        on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
+    ) -> (Arc<Self>, Mirror) {
         let source = Source {
             what,
             path,
-            name: None,
+            name,
             metadata_only: false,
         };
         let objects = Arc::new(Self {
