@@ -11,12 +11,11 @@ mod ownership;
 mod tracker;
 mod watches;
 
-pub use applier::{Applied, Applier};
+pub use applier::{Applied, Applier, Repair};
 pub use error::Error;
 pub use kinds::{Kind, Watched};
 pub use object::ObjectRef;
-pub use ownership::{LEGACY_FIELD_MANAGER, Owner};
-pub use tracker::Drift;
+pub use ownership::{LEGACY_FIELD_MANAGER, Owner, Whose};
 pub use watches::watch;
 
 /// The one field manager of everything that this process applies.
@@ -25,3 +24,7 @@ pub const FIELD_MANAGER: &str = "sriov-operator";
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// The value of [`MANAGED_BY_LABEL`] on what is ours.
 pub const MANAGED_BY: &str = "sriov-operator";
+/// The annotation that names the installation's namespace on a cluster-wide object that has no owner.
+pub const INSTALLATION_ANNOTATION: &str = "sriovnetwork.openshift.io/operator-namespace";
+/// The field manager of what is created once and then belongs to the users.
+const CREATOR: &str = "sriov-operator-defaults";

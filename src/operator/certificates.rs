@@ -41,6 +41,8 @@ pub(super) struct Standing {
     pub(super) registration: Registration,
     /// Whether a first registration would be answered with a pair that verifies.
     pub(super) verified: bool,
+    /// Whether this process could answer calls now: it serves a pair that the bundle, its own or the live one, verifies.
+    pub(super) answered: bool,
 }
 
 /// How both webhooks can be registered now, and what was done for it.
@@ -241,10 +243,16 @@ impl Certificates {
                     && pair.trusted_by(&trust, now).is_ok()
             })
         });
-        let failure_policy = (bundle.is_none() && !verified).then_some(FailurePolicy::Ignore);
+        // One that is enforced stays so: after a start, the pair is there a moment later than the configuration.
+        let enforced = published
+            .get(configuration)
+            .is_some_and(|live| !live.ignores_failures && live.ca_bundle.is_some());
+        let failure_policy =
+            (bundle.is_none() && !verified && !enforced).then_some(FailurePolicy::Ignore);
         Standing {
             // Registered without a bundle, it is ignored while it cannot be answered.
             verified: verified || bundle.is_none(),
+            answered: verified,
             registration: Registration {
                 ca_bundle: bundle.map(|bundle| bundle.to_pem()),
                 failure_policy,

@@ -3,26 +3,29 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::{
     certificates::Standing,
+    handover::{Passage, keep_live_bundle},
     reconcile::Reconciler,
     report::Report,
-    teardown::{catalogue, is_webhook_configuration},
+    teardown::is_webhook_configuration,
 };
 use crate::{
     api::SriovOperatorConfig,
-    apply::{Applied, Drift, Error as ApplyError, ObjectRef},
-    certs::published::{Configuration, Published},
+    apply::{Applied, Error as ApplyError, ObjectRef},
+    certs::{
+        bundle::Bundle,
+        published::{Configuration, Published, Registered},
+    },
     render::{Component, Rendered},
-    settings::AdmissionServing,
 };
 
 /// How soon a backend that is waited for is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How soon a name that somebody else's object has is looked at again: no watch of ours shows that it is free.
-const LOOK_AT_FOREIGN: Duration = Duration::from_secs(30);
+pub(super) const LOOK_AT_FOREIGN: Duration = Duration::from_secs(30);
 
 /// What a component is rolled out by.
 pub(super) struct Rollout<'a> {
@@ -31,28 +34,47 @@ pub(super) struct Rollout<'a> {
     /// How the component's webhook can be registered; `None` when it has none.
     pub(super) standing: Option<&'a Standing>,
     pub(super) published: &'a Published,
-    /// What woke the pass.
-    pub(super) drifts: &'a [Drift],
+}
+
+/// What became of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    /// It was made.
+    Created,
+    /// It is as wanted.
+    AsWanted,
+    /// It may be missing.
+    Failed,
 }
 
 impl Reconciler {
-    /// Applies what a component renders to, in order, then removes what it no longer has.
+    /// Applies what a component renders to, in order, then removes what it no longer has. Whether objects were made.
     pub(super) async fn roll_out(
         &self,
         rollout: &Rollout<'_>,
         rendered: Rendered,
         report: &mut Report,
-    ) {
+    ) -> bool {
         let component = rollout.component;
         for warning in &rendered.warnings {
             report.warning(warning.to_string());
         }
-        let mut kept = Vec::new();
-        let mut backend_failed = false;
-        let once = rendered.created_once.iter().map(|object| (object, true));
-        let applied = rendered.objects.iter().map(|object| (object, false));
-        for (object, once) in once.chain(applied) {
-            let reference = match ObjectRef::of(object) {
+        let passage = match self.passage(rollout, &rendered.objects).await {
+            Ok(passage) => passage,
+            Err(error) => {
+                report.fault(component, &error);
+                Passage::Held("its Service, which could not be read".to_owned())
+            }
+        };
+        tell(&passage, component, report);
+        let (mut kept, mut created, mut backend_failed) = (Vec::new(), false, false);
+        let once = rendered
+            .created_once
+            .into_iter()
+            .map(|object| (object, true));
+        let applied = rendered.objects.into_iter().map(|object| (object, false));
+        for (mut object, once) in once.chain(applied) {
+            let reference = match ObjectRef::of(&object) {
                 Ok(reference) => reference,
                 Err(error) => {
                     report.lasting_fault(component, error);
@@ -60,18 +82,42 @@ impl Reconciler {
                 }
             };
             kept.push(reference.clone());
-            if is_webhook_configuration(reference.kind)
-                && let Some(missing) = self.missing_for(rollout, &reference, backend_failed).await
-            {
-                report.waiting(component, missing, LOOK_AGAIN);
+            let is_service = reference.kind.kind == "Service";
+            if is_service && passage.keeps_service() {
                 continue;
             }
-            backend_failed |= !self.apply(rollout, &reference, object, once, report).await;
+            if is_webhook_configuration(reference.kind) {
+                if passage.keeps_configurations() {
+                    continue;
+                }
+                let live = live(rollout, &reference);
+                if live.is_none()
+                    && let Some(missing) = self.missing_for(rollout, backend_failed).await
+                {
+                    report.waiting(component, missing, LOOK_AGAIN);
+                    continue;
+                }
+                if let Some(bundle) = live.and_then(|live| live.ca_bundle.as_deref())
+                    && passage.keeps_old()
+                {
+                    keep_live_bundle(&mut object, &Bundle::from_live(bundle));
+                }
+            }
+            let done = self.apply(rollout, &reference, &object, once, report).await;
+            created |= done == Done::Created;
+            backend_failed |= done == Done::Failed;
+            if is_service && passage == Passage::Switching && done != Done::Failed {
+                self.handovers().switched(component);
+                report.look_again_in(self.settings().process.shutdown_delay);
+            }
         }
-        self.remove_others(component, &kept, report).await;
+        if !passage.keeps_old() {
+            self.remove_others(component, &kept, report).await;
+        }
+        created
     }
 
-    /// Applies one object, and says whether it is as wanted or may be missing.
+    /// Applies one object.
     async fn apply(
         &self,
         rollout: &Rollout<'_>,
@@ -79,7 +125,7 @@ impl Reconciler {
         object: &Value,
         once: bool,
         report: &mut Report,
-    ) -> bool {
+    ) -> Done {
         let component = rollout.component;
         let applied = if once {
             self.applier().create_once(object).await
@@ -94,85 +140,62 @@ impl Reconciler {
         };
         metrics.applied(component.name(), result);
         match applied {
-            Ok(Applied::Repaired) => {
+            Ok(Applied::Repaired(repair)) => {
                 metrics.repaired(component.name());
                 self.announcer()
-                    .repaired(rollout.config, reference, rollout.drifts);
-                true
+                    .repaired(rollout.config, reference, &repair);
+                Done::AsWanted
             }
-            Ok(applied) => {
-                debug!(%component, object = %reference, ?applied, "reconciled");
-                true
-            }
+            Ok(Applied::Created) => Done::Created,
+            Ok(Applied::Applied | Applied::Unchanged) => Done::AsWanted,
             // What the server does not know cannot be there: the Prometheus operator is not installed.
             Err(error @ ApplyError::UnknownKind(_)) => {
                 report.warning(format!("{component}: left out: {error}"));
-                true
-            }
-            Err(ApplyError::Contested {
-                object,
-                manager,
-                retry_in,
-            }) => {
-                report.warning(format!(
-                    "{component}: {object} is changed again and again by {manager}"
-                ));
-                report.look_again_in(retry_in);
-                true
-            }
-            Err(error @ ApplyError::Foreign(_)) => {
-                report.lasting_fault(component, error);
-                report.look_again_in(LOOK_AT_FOREIGN);
-                false
+                Done::AsWanted
             }
             Err(error) => {
-                report.fault(component, error);
-                false
+                match error {
+                    ApplyError::Contested { retry_in, .. } => {
+                        report.contested(component, error, retry_in);
+                    }
+                    ApplyError::Foreign(_) | ApplyError::OtherInstallation { .. } => {
+                        report.lasting_fault(component, error);
+                        report.look_again_in(LOOK_AT_FOREIGN);
+                    }
+                    ApplyError::Malformed { .. } | ApplyError::Unsupported { .. } => {
+                        report.lasting_fault(component, error);
+                    }
+                    ApplyError::Api { .. }
+                    | ApplyError::Timeout { .. }
+                    | ApplyError::UnknownKind(_) => report.fault(component, error),
+                }
+                Done::Failed
             }
         }
     }
 
-    /// What a webhook configuration waits for; `None` when it may be applied. One that is registered stays so.
-    async fn missing_for(
-        &self,
-        rollout: &Rollout<'_>,
-        configuration: &ObjectRef,
-        backend_failed: bool,
-    ) -> Option<String> {
+    /// What a webhook configuration that does not exist waits for; `None` when it may be applied.
+    async fn missing_for(&self, rollout: &Rollout<'_>, backend_failed: bool) -> Option<String> {
         let standing = rollout.standing?;
-        let registered = Configuration::ALL.into_iter().any(|known| {
-            known.name() == configuration.name
-                && known.kind() == configuration.kind.kind
-                && rollout.published.get(known).is_some()
-        });
-        if registered {
-            return None;
-        }
         if backend_failed {
             return Some("its backend, which could not be applied".to_owned());
         }
-        if !standing.verified {
-            let secret = &self.certificates().endpoint(rollout.component).secret;
-            return Some(format!(
-                "a serving certificate in Secret {secret} that its CA bundle verifies"
-            ));
-        }
-        let dedicated = self.settings().components.serving == AdmissionServing::Dedicated;
-        if dedicated && !self.has_ready_pod(rollout.component).await {
-            return Some("a ready pod of its DaemonSet".to_owned());
-        }
-        None
+        self.missing_backend(rollout.component, standing).await
     }
 
-    /// Whether the DaemonSet of a dedicated webhook has a ready pod. Asked only until its webhook is registered.
-    async fn has_ready_pod(&self, component: Component) -> bool {
-        let daemon_set = catalogue(component)
+    /// The DaemonSet of a component.
+    pub(super) fn daemon_set(&self, component: Component) -> Option<ObjectRef> {
+        self.catalogue(component)
             .into_iter()
-            .find(|object| object.kind.kind == "DaemonSet");
-        let Some(daemon_set) = daemon_set else {
+            .find(|object| object.kind.kind == "DaemonSet")
+    }
+
+    /// Whether the DaemonSet of a dedicated webhook has a ready pod. Asked only before calls are led there.
+    pub(super) async fn has_ready_pod(&self, component: Component) -> bool {
+        let Some(daemon_set) = self.daemon_set(component) else {
             return false;
         };
-        match self.applier().get(&daemon_set).await {
+        match self.applier().get_ours(&daemon_set).await {
             Ok(live) => live
                 .as_ref()
                 .and_then(|live| live.pointer("/status/numberReady"))
@@ -184,4 +207,30 @@ impl Reconciler {
             }
         }
     }
+}
+
+/// What a change of hands means for the report.
+fn tell(passage: &Passage, component: Component, report: &mut Report) {
+    match passage {
+        Passage::Usual | Passage::Switching => {}
+        Passage::Held(missing) => report.waiting(
+            component,
+            format!("{missing}, to take over from the backend that answers now"),
+            LOOK_AGAIN,
+        ),
+        Passage::Publishing(rest) => report.waiting(
+            component,
+            "its CA bundle to be known, to take over from the backend that answers now",
+            *rest,
+        ),
+        Passage::Settling(rest) => report.look_again_in(*rest),
+    }
+}
+
+/// A configuration as it is registered.
+fn live<'a>(rollout: &'a Rollout<'_>, reference: &ObjectRef) -> Option<&'a Registered> {
+    Configuration::ALL
+        .into_iter()
+        .find(|known| known.name() == reference.name && known.kind() == reference.kind.kind)
+        .and_then(|known| rollout.published.get(known))
 }

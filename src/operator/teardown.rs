@@ -4,7 +4,11 @@ use super::{reconcile::Reconciler, report::Report};
 use crate::{
     apply::{Kind, ObjectRef},
     render::{Component, SWITCHES},
+    settings::ClusterType,
 };
+
+/// The group of the Prometheus operator's kinds.
+const PROMETHEUS: &str = "monitoring.coreos.com";
 
 impl Reconciler {
     /// Removes every object of ours that templates make, and goes on with the others when one fails.
@@ -12,13 +16,12 @@ impl Reconciler {
         let mut objects: Vec<(Component, ObjectRef)> = Component::ALL
             .into_iter()
             .flat_map(|component| {
-                catalogue(component)
+                self.catalogue(component)
                     .into_iter()
                     .map(move |object| (component, object))
             })
             .collect();
-        let switches = ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name);
-        objects.extend(switches.map(|switches| (Component::Injector, switches)));
+        objects.extend(switches().map(|switches| (Component::Injector, switches)));
         let (configurations, others): (Vec<_>, Vec<_>) = objects
             .into_iter()
             .partition(|(_, object)| is_webhook_configuration(object.kind));
@@ -38,7 +41,7 @@ impl Reconciler {
         report: &mut Report,
     ) -> bool {
         let mut removed = false;
-        let mut catalogue = catalogue(component);
+        let mut catalogue = self.catalogue(component);
         catalogue.sort_by_key(|object| is_webhook_configuration(object.kind));
         for object in catalogue
             .iter()
@@ -52,15 +55,40 @@ impl Reconciler {
         }
         removed
     }
+
+    /// Every object that a component may have in any variant on this platform, in the order in which it is applied.
+    pub(super) fn catalogue(&self, component: Component) -> Vec<ObjectRef> {
+        let cluster_type = self.settings().components.cluster_type;
+        if component == Component::MachineConfig && cluster_type != ClusterType::OpenShift {
+            return Vec::new();
+        }
+        component
+            .objects()
+            .iter()
+            .filter_map(|object| ObjectRef::find(object.api_version, object.kind, object.name))
+            .collect()
+    }
+
+    /// What is watched for drift: everything that may be applied, but for kinds that nothing here makes objects of.
+    pub(super) fn watched_objects(&self) -> Vec<ObjectRef> {
+        let prometheus = self
+            .settings()
+            .components
+            .metrics_exporter
+            .prometheus
+            .is_some();
+        Component::ALL
+            .into_iter()
+            .flat_map(|component| self.catalogue(component))
+            .filter(|object| prometheus || object.kind.group != PROMETHEUS)
+            .chain(switches())
+            .collect()
+    }
 }
 
-/// Every object that a component may have in any variant, in the order in which it is applied.
-pub(super) fn catalogue(component: Component) -> Vec<ObjectRef> {
-    component
-        .objects()
-        .iter()
-        .filter_map(|object| ObjectRef::find(object.api_version, object.kind, object.name))
-        .collect()
+/// The injector's switches.
+fn switches() -> Option<ObjectRef> {
+    ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name)
 }
 
 pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {
