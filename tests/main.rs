@@ -2,6 +2,10 @@
 
 mod conformance;
 mod dedicated;
+mod drift;
 mod harness;
+mod platforms;
+mod rollout;
 mod spine;
 mod support;
+mod takeover;
