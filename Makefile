@@ -2,9 +2,10 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tools control-plane demo test lint crds
+.PHONY: help tools control-plane helm demo test bench fuzz soak lint crds docs install-manifest chart-readme image
 
 CARGO ?= cargo
+CONTAINER_ENGINE ?= docker
 control_plane = CONTROL_PLANE_ASSETS=$$(tests/control-plane/build.sh); export CONTROL_PLANE_ASSETS
 
 help: ## this list
@@ -17,9 +18,21 @@ demo: tools ## the main job on a real API server; KEEP=1 leaves it running, KUBE
 	exec tests/on-loopback.sh $(CARGO) run --quiet --example demo
 
 test: tools ## every test, from units to clusters
-	@$(control_plane); \
+	@$(control_plane); tests/helm/build.sh >/dev/null; \
 	$(CARGO) test --no-run; \
 	exec tests/on-loopback.sh $(CARGO) test --no-fail-fast
+
+bench: tools ## figures beside their floors and limits; BENCH_JSON=file for machines, BENCH_NODES=5000
+	@$(control_plane); \
+	$(CARGO) bench --bench bench --no-run; \
+	BENCH_PLOTS=$${BENCH_PLOTS-docs/bench} exec tests/on-loopback.sh $(CARGO) bench --quiet --bench bench
+
+fuzz: tools ## every way in with inputs made from recorded ones; FUZZ_CASES=10000 each
+	FUZZ_CASES=$${FUZZ_CASES:-10000} $(CARGO) test --test fuzz
+
+soak: tools ## three minutes of rotation under a hundred admissions a second
+	@$(control_plane); \
+	ROTATION=long exec tests/on-loopback.sh $(CARGO) test --test cluster not_one_call_fails -- --nocapture
 
 lint: tools ## format and clippy, warnings denied
 	$(CARGO) fmt --check
@@ -27,6 +40,21 @@ lint: tools ## format and clippy, warnings denied
 
 crds: tools ## write deploy/crds from the API types
 	$(CARGO) run --quiet -- crds --directory deploy/crds
+
+docs: tools ## write the generated parts of the documentation
+	UPDATE_DOCS=1 $(CARGO) test --quiet --test cluster -- docs::generated docs::examples
+
+install-manifest: tools ## write deploy/install.yaml from the chart
+	@manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; deploy/install-manifest.sh >"$$manifest"; cat "$$manifest" >deploy/install.yaml
+
+chart-readme: tools ## write the table of values in deploy/chart/README.md
+	REGENERATE=1 $(CARGO) test --quiet --test cluster chart::documents::the_readme_lists
+
+image: ## build the container image for this machine, with docker or what CONTAINER_ENGINE names
+	$(CONTAINER_ENGINE) build --tag sriov-operator:$$(awk -F '"' '/^version = / { print $$2; exit }' Cargo.toml) .
+
+helm: tools ## build Helm 3 and 4 for the tests of the chart (cached)
+	@tests/helm/build.sh
 
 control-plane: tools ## build etcd, kube-apiserver, kube-controller-manager and kubectl (cached; KUBEBUILDER_ASSETS first)
 	@tests/control-plane/build.sh

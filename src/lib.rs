@@ -13,6 +13,9 @@
 //!                    render             apply
 //! ```
 //!
+//! Networks have a flow of their own beside that of the config, in the form that `controllers` describes:
+//! watches -> stores -> queue of keys -> pure plan -> calls.
+//!
 //! # The layers
 //!
 //! A module uses those above it in this list, never one below.
@@ -20,9 +23,9 @@
 //! | layer | modules | owns |
 //! | --- | --- | --- |
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
-//! | pure logic | [`settings`], [`features`], [`policy`], [`inject`], [`render`] | what is legal, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
+//! | pure logic | [`settings`], [`features`], [`policy`], [`inject`], [`networks`], [`render`] | what is legal, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
 //! | I/O | [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
-//! | services | [`operator`], [`admission`], [`server`] | the reconciler, the routes, the TLS listener |
+//! | services | [`operator`], [`controllers`], [`admission`], [`server`], [`status`] | the reconciler of the config, the controllers beside it, the routes, the TLS listener, how it all stands |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
 
 pub mod admission;
@@ -30,14 +33,17 @@ pub mod api;
 pub mod apply;
 pub mod certs;
 pub mod commands;
+pub mod controllers;
 pub mod features;
 pub mod inject;
+pub mod networks;
 pub mod operator;
 pub mod platform;
 pub mod policy;
 pub mod render;
 pub mod server;
 pub mod settings;
+pub mod status;
 pub mod stores;
 pub mod supervisor;
 pub mod telemetry;

@@ -7,7 +7,7 @@ use sriov_operator::commands::Cli;
 
 fn main() -> ExitCode {
     match Cli::parse().run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("sriov-operator: {error:#}");
             ExitCode::FAILURE

@@ -1,8 +1,8 @@
 //! The long tasks of the process, and the order in which they stop.
 //!
 //! Owns every long task: the first that ends although nobody asked it to ends the process, loudly, so that no part
-//! of it dies unseen. Owns the stop as well: not ready, a delay in which the API server learns of it, then stage after
-//! stage. Knows nothing of what the tasks do.
+//! of it dies unseen. Owns the stop as well: not ready; another replica may write at once; a delay in which the API server
+//! learns that this one leaves; then stage after stage. Knows nothing of what the tasks do.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -23,22 +23,29 @@ pub type TaskError = Box<dyn std::error::Error + Send + Sync>;
 /// When a task is told to stop. A stage is told once the tasks of the one before it have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Answers calls: the listeners for admission.
-    Serving,
-    /// Writes to the cluster while the Lease is held: the operator.
+    /// Writes to the cluster while the Lease is held: the operator. Stops at once.
     Writing,
-    /// Everything that the others lean on: the Lease, stores, probes, metrics.
+    /// Holds the Lease. Stops as soon as nothing writes, so that another replica need not wait for the rest.
+    Electing,
+    /// Answers calls: the listeners for admission. Stops after the delay.
+    Serving,
+    /// Everything that the others lean on: stores, probes, metrics.
     Supporting,
 }
 
 impl Stage {
-    const ORDER: [Self; 3] = [Self::Serving, Self::Writing, Self::Supporting];
+    const ORDER: [Self; 4] = [
+        Self::Writing,
+        Self::Electing,
+        Self::Serving,
+        Self::Supporting,
+    ];
 }
 
 /// How long a stop may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Stop {
-    /// Between "not ready" and the end of serving, so that endpoints are withdrawn before the listener closes.
+    /// From "not ready" to the end of serving, so that endpoints are withdrawn before the listener closes.
     pub delay: Duration,
     /// What the tasks of one stage get to end by themselves.
     pub drain: Duration,
@@ -94,7 +101,7 @@ pub struct Supervisor {
     tasks: JoinSet<Result<(), TaskError>>,
     names: HashMap<Id, (String, Stage)>,
     leaving: CancellationToken,
-    stages: [CancellationToken; 3],
+    stages: [CancellationToken; 4],
 }
 
 impl Default for Supervisor {
@@ -124,10 +131,11 @@ impl Supervisor {
     /// Cancelled when the tasks of `stage` are to end.
     #[must_use]
     pub fn stopping(&self, stage: Stage) -> CancellationToken {
-        let [serving, writing, supporting] = &self.stages;
+        let [writing, electing, serving, supporting] = &self.stages;
         match stage {
-            Stage::Serving => serving,
             Stage::Writing => writing,
+            Stage::Electing => electing,
+            Stage::Serving => serving,
             Stage::Supporting => supporting,
         }
         .clone()
@@ -210,10 +218,16 @@ impl Supervisor {
         known.map_or_else(|| "a task".to_owned(), |(name, _)| name)
     }
 
-    /// The delay, then each stage in its order. The first failure is returned, after everything has been stopped.
+    /// Each stage in its order, serving after the delay. The first failure is returned, after everything has been
+    /// stopped.
     async fn stop(&mut self, stop: Stop) -> Result<(), Failure> {
-        let mut outcome = self.linger(stop.delay).await;
+        let serves_until = Instant::now() + stop.delay;
+        let mut outcome = Ok(());
         for stage in Stage::ORDER {
+            if stage == Stage::Serving {
+                let lingered = self.linger(serves_until).await;
+                outcome = outcome.and(lingered);
+            }
             self.stopping(stage).cancel();
             let ended = self.drain(stage, stop.drain).await;
             outcome = outcome.and(ended);
@@ -221,10 +235,10 @@ impl Supervisor {
         outcome
     }
 
-    /// Lets everything go on for `delay`, or until a task fails.
-    async fn linger(&mut self, delay: Duration) -> Result<(), Failure> {
+    /// Lets everything go on until then, or until a task fails.
+    async fn linger(&mut self, until: Instant) -> Result<(), Failure> {
         tokio::select! {
-            () = sleep(delay) => Ok(()),
+            () = sleep_until(until) => Ok(()),
             failure = self.first_end() => {
                 error!(%failure, "a task has ended before it was to stop");
                 Err(failure)

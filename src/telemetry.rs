@@ -199,6 +199,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_carry_what_the_spans_around_them_say() {
+        for (format, said) in [
+            (LogFormat::Text, "review{uid=\"u-1\"}"),
+            (LogFormat::Json, "\"uid\":\"u-1\""),
+        ] {
+            let text = logged(format, |_| {
+                let _inside = tracing::info_span!("review", uid = "u-1").entered();
+                tracing::warn!("a network is read live");
+            });
+            assert!(text.contains(said), "{said} in {text}");
+        }
+    }
+
+    #[test]
     fn log_levels_outside_the_schema_take_the_nearest() {
         for (level, verbosity) in [
             (i64::MIN, Verbosity::Info),

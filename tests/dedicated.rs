@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
+use crate::chart;
 use crate::support::kinds::{CONFIG, MUTATING, POLICY, text};
 use crate::support::scene::{INJECTOR_WEBHOOK, OPERATOR_WEBHOOKS, Scene, both_webhooks};
 use crate::support::wait::{eventually, throughout};
@@ -13,6 +14,7 @@ use crate::support::{NAMESPACE, world};
 #[tokio::test]
 async fn workloads_of_their_own_answer_the_webhooks() -> Result<()> {
     let mut scene = Scene::installed().await?;
+    chart::grant(scene.admin(), "dedicated").await?;
     scene.operator.set("ADMISSION_SERVING", "dedicated");
     scene.operator.start()?;
     scene.configure(&both_webhooks()).await?;
@@ -79,6 +81,7 @@ async fn workloads_of_their_own_answer_the_webhooks() -> Result<()> {
 #[tokio::test]
 async fn back_in_process_their_workloads_go() -> Result<()> {
     let mut scene = Scene::installed().await?;
+    chart::grant(scene.admin(), "dedicated").await?;
     scene.operator.set("ADMISSION_SERVING", "dedicated");
     scene.operator.start()?;
     scene
@@ -87,6 +90,7 @@ async fn back_in_process_their_workloads_go() -> Result<()> {
     let _pod = scene.run_pod_of("operator-webhook", 11).await?;
     scene.is_ready().await?;
     scene.operator.stop().await?;
+    chart::grant(scene.admin(), "in-process").await?;
     scene.operator.set("ADMISSION_SERVING", "in-process");
     scene.operator.start()?;
     eventually(

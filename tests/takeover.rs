@@ -253,6 +253,75 @@ fn bundle(configuration: &Value) -> Result<String> {
 }
 
 #[tokio::test]
+async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
+    let mut scene = Scene::installed().await?;
+    scene.operator.set("ADMISSION_SERVING", "dedicated");
+    let config = world::config(&json!({ "enableOperatorWebhook": true }));
+    let config = scene.admin().create(&config).await?;
+    let service = format!("{SERVICE_NAME}.{NAMESPACE}.svc");
+    let address = scene.cluster.address(20);
+    let old = OldWebhook::start(address, "operator-webhook", &service).await?;
+    scene.add(old.pod());
+    left_by_the_go_operator(scene.admin(), &config, &old.ca).await?;
+    eventually(PATIENCE, "the old webhook to judge", async || {
+        let answer = scene.admin().ask_create(&impossible()).await?;
+        ensure!(answer.message().contains(REFUSAL), "{answer:?}");
+        Ok(())
+    })
+    .await?;
+
+    let (stop, until) = tokio::sync::watch::channel(false);
+    let judging = tokio::spawn(judged(scene.admin().clone(), until));
+    scene.operator.start()?;
+    let name = "operator-webhook";
+    eventually(PATIENCE, "the workload to be ours", async || {
+        let now = scene.admin().must_get(DAEMON_SET, name).await?;
+        let command = &now["spec"]["template"]["spec"]["containers"][0]["command"];
+        ensure!(*command == json!(["sriov-operator"]), "{now}");
+        Ok(())
+    })
+    .await?;
+    let rolled = async |updated: u8| -> Result<()> {
+        let generation = &scene.admin().must_get(DAEMON_SET, name).await?["metadata"]["generation"];
+        let status = json!({ "observedGeneration": generation, "desiredNumberScheduled": 2,
+            "updatedNumberScheduled": updated, "numberReady": 2 });
+        scene
+            .admin()
+            .merge_status(DAEMON_SET, name, &status)
+            .await?;
+        Ok(())
+    };
+    let new = scene.run_pod_of(name, 11).await?;
+    rolled(1).await?;
+    // Half of the pods are old ones: both are believed.
+    let configuration = "sriov-operator-webhook-config";
+    for kind in [MUTATING, VALIDATING] {
+        let both = bundle(&scene.admin().must_get(kind, configuration).await?)?;
+        ensure!(both.contains(&old.ca), "the old CA is gone");
+        ensure!(both.matches("BEGIN").count() == 2, "ours is not there");
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stop.send_replace(true);
+    let (by_old, by_new) = judging.await??;
+    ensure!(
+        by_old > 0 && by_new > 0,
+        "judged {by_old} and {by_new} times"
+    );
+
+    rolled(2).await?;
+    eventually(PATIENCE, "the old CA to be gone", async || {
+        for kind in [MUTATING, VALIDATING] {
+            let bundle = bundle(&scene.admin().must_get(kind, configuration).await?)?;
+            ensure!(!bundle.contains(&old.ca), "it is there");
+        }
+        Ok(())
+    })
+    .await?;
+    drop(new);
+    scene.was_allowed_everything()
+}
+
+#[tokio::test]
 async fn the_way_of_serving_changes_without_a_gap_and_leaves_nothing() -> Result<()> {
     let mut scene = Scene::registered().await?;
     let before = scene.objects().await?;

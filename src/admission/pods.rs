@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, future::BoxFuture};
+use tracing::{Instrument, debug_span};
 
 use super::{
     decision::{Decision, Denial, Undecided},
@@ -57,7 +58,8 @@ impl StoredPods {
         };
         let mut outcome = look(None)?;
         if let Outcome::Unknown(keys) = &outcome {
-            let read = self.stores.read(keys).await;
+            let span = debug_span!("read networks", count = keys.len());
+            let read = self.stores.read(keys).instrument(span).await;
             let read = read.map_err(|error| Undecided::Unavailable(error.to_string()))?;
             outcome = look(Some(&read))?;
         }

@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use super::{
     answer,
@@ -183,7 +183,15 @@ impl Route {
         let Ok(_permit) = self.shared.reviews.try_acquire() else {
             return Err(Refusal::Overloaded);
         };
-        let verdict = AssertUnwindSafe(self.handler.judge(request)).catch_unwind();
+        // What is logged on the way carries the request's id. Strings are quoted: no name breaks out of its line.
+        let span = info_span!(
+            "review",
+            uid = &*request.uid,
+            webhook = self.path(),
+            operation = request.operation.as_str(),
+        );
+        let verdict = self.handler.judge(request).instrument(span);
+        let verdict = AssertUnwindSafe(verdict).catch_unwind();
         tokio::select! {
             biased;
             verdict = verdict => match verdict {

@@ -37,5 +37,10 @@ pub const DEFAULT_CONFIG_NAME: &str = "default";
 /// Finalizer of `SriovOperatorConfig/default`.
 pub const OPERATOR_CONFIG_FINALIZER: &str = "operatorconfig.finalizers.sriovnetwork.openshift.io";
 
+/// Finalizer of the network kinds, for their network attachment definitions.
+pub const NETWORK_FINALIZER: &str = "netattdef.finalizers.sriovnetwork.openshift.io";
+/// Finalizer of pools, for their machine configuration.
+pub const POOL_FINALIZER: &str = "poolconfig.finalizers.sriovnetwork.openshift.io";
+
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ use tracing::{debug, info};
 
 use super::{
     CREATOR, Error, FIELD_MANAGER, Kind, ObjectRef,
-    ownership::{Owner, Whose, last_other_manager, take_over},
+    ownership::{Owner, Whose, last_other_manager, our_fields, take_over},
     tracker::{State, Tracker},
 };
 
@@ -78,7 +78,7 @@ impl Applier {
         let mut owner = self.owner.lock();
         if owner.config_uid.as_deref() != Some(uid) {
             owner.config_uid = Some(uid.to_owned());
-            self.tracker.lock().doubt();
+            self.tracker.lock().forget_applied();
         }
     }
 
@@ -180,9 +180,7 @@ impl Applier {
             .may_repair(object, Instant::now())
             .map_err(|contested| Error::Contested {
                 object: object.clone(),
-                manager: contested
-                    .manager
-                    .unwrap_or_else(|| "somebody else".to_owned()),
+                manager: contested.manager,
                 retry_in: contested.retry_in,
             })?;
         Ok(true)
@@ -287,13 +285,30 @@ impl Applier {
         }
     }
 
-    /// The same, for one that is ours.
+    /// Reads an object live, if it is ours. A kind that the server does not know has no objects.
+    ///
+    /// # Errors
+    /// What the API server refuses.
+    pub async fn get_ours(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
+        match self.get(object).await {
+            Err(Error::UnknownKind(_)) => Ok(None),
+            other => Ok(other?.filter(|live| self.owner.lock().owns(live))),
+        }
+    }
+
+    /// What was applied is not what is there at `version`, although the owners of its fields do not show it: the next
+    /// apply looks for itself. A version from before the last apply proves nothing.
+    pub fn doubt(&self, object: &ObjectRef, version: &str) {
+        self.tracker.lock().doubt(object, version);
+    }
+
+    /// Whether an object is there and ours to take over, and has not been applied yet.
     ///
     /// # Errors
     /// As for [`Applier::get`].
-    pub async fn get_ours(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
-        let live = self.get(object).await?;
-        Ok(live.filter(|live| self.owner.lock().owns(live)))
+    pub async fn is_inherited(&self, object: &ObjectRef) -> Result<bool, Error> {
+        let live = self.get_ours(object).await?;
+        Ok(live.is_some_and(|live| our_fields(&live).is_none()))
     }
 
     /// The error, or that the kind is unknown, which is remembered until a watch shows otherwise.

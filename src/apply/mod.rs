@@ -5,9 +5,11 @@
 
 mod applier;
 mod error;
+pub mod finalizers;
 mod kinds;
 mod object;
 mod ownership;
+mod repairs;
 mod tracker;
 mod watches;
 
@@ -15,7 +17,8 @@ pub use applier::{Applied, Applier, Repair};
 pub use error::Error;
 pub use kinds::{Kind, Watched};
 pub use object::ObjectRef;
-pub use ownership::{LEGACY_FIELD_MANAGER, Owner, Whose};
+pub use ownership::{LEGACY_FIELD_MANAGER, Owner, Whose, take_over};
+pub use repairs::{Contested, Repairs};
 pub use watches::watch;
 
 /// The one field manager of everything that this process applies.

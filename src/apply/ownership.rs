@@ -143,7 +143,7 @@ pub(super) fn last_other_manager(live: &Value) -> Option<String> {
 
 /// The patch that makes the reference operator's fields ours, so that the apply that follows removes what is no
 /// longer rendered. `None` when it owns none. Guarded by the resource version that was read.
-pub(super) fn take_over(live: &Value) -> Option<Patch> {
+pub fn take_over(live: &Value) -> Option<Patch> {
     let legacy =
         |entry: &Value| is_manager(entry, LEGACY_FIELD_MANAGER) && entry["operation"] == "Update";
     if !entries(live).any(legacy) {

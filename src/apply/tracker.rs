@@ -2,20 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use serde_json::Value;
 
-use super::{Kind, ObjectRef, ownership::our_fields};
-
-/// How often one object is repaired before repairs are spaced out.
-const REPAIRS_AT_ONCE: u32 = 5;
-/// The first pause once repairs are spaced out; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// An object left alone for this long starts anew.
-const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
+use super::{
+    Kind, ObjectRef,
+    ownership::our_fields,
+    repairs::{Contested, Repairs},
+};
 
 /// What is known of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,18 +59,11 @@ impl Shown {
     }
 }
 
-#[derive(Debug)]
-struct Repairs {
-    count: u32,
-    last: Instant,
-    manager: Option<String>,
-}
-
 /// The memory of the applier.
 #[derive(Debug, Default)]
 pub(super) struct Tracker {
     states: BTreeMap<ObjectRef, State>,
-    repairs: BTreeMap<ObjectRef, Repairs>,
+    repairs: Repairs<ObjectRef>,
     /// The latest that a watch showed of each object, which may be ahead of the answer to an apply.
     shown: BTreeMap<ObjectRef, Shown>,
     /// Kinds that the server lacked.
@@ -116,8 +105,17 @@ impl Tracker {
     }
 
     /// Forgets what was applied, so that everything is looked at again.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn forget_applied(&mut self) {
         self.states.clear();
+    }
+
+    /// Takes in that what is there at `version` is not what was applied.
+    pub(super) fn doubt(&mut self, object: &ObjectRef, version: &str) {
+        let newer = matches!(self.states.get(object), Some(State::Applied(remembered))
+            if version.parse::<u128>().is_ok_and(|version| version > remembered.shown.version));
+        if newer {
+            self.states.insert(object.clone(), State::Drifted);
+        }
     }
 
     /// Forgets everything: another process may have written meanwhile, and the watches begin anew.
@@ -202,54 +200,13 @@ impl Tracker {
 
     /// Whether an object may be repaired now: at once, or not before that pause is over.
     pub(super) fn may_repair(&self, object: &ObjectRef, now: Instant) -> Result<(), Contested> {
-        let Some(repairs) = self.contest(object, now) else {
-            return Ok(());
-        };
-        let doublings = (repairs.count - REPAIRS_AT_ONCE).min(16);
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << doublings)
-            .min(LONGEST_PAUSE);
-        let passed = now.duration_since(repairs.last);
-        if passed >= pause {
-            return Ok(());
-        }
-        Err(Contested {
-            manager: repairs.manager.clone(),
-            retry_in: pause.saturating_sub(passed),
-        })
+        self.repairs.may_repair(object, now)
     }
 
     /// Counts a repair that was made, with who made it necessary, where that is known.
     pub(super) fn repaired(&mut self, object: &ObjectRef, manager: Option<String>, now: Instant) {
-        let repairs = self
-            .repairs
-            .entry(object.clone())
-            .or_insert_with(|| Repairs {
-                count: 0,
-                last: now,
-                manager: None,
-            });
-        if now.duration_since(repairs.last) > FORGIVEN_AFTER {
-            repairs.count = 0;
-        }
-        repairs.manager = manager.or(repairs.manager.take());
-        repairs.count += 1;
-        repairs.last = now;
+        self.repairs.repaired(object, manager, now);
     }
-
-    /// The repairs of an object that is fought over.
-    fn contest(&self, object: &ObjectRef, now: Instant) -> Option<&Repairs> {
-        self.repairs.get(object).filter(|repairs| {
-            repairs.count >= REPAIRS_AT_ONCE && now.duration_since(repairs.last) <= FORGIVEN_AFTER
-        })
-    }
-}
-
-/// An object that is fought over.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Contested {
-    pub(super) manager: Option<String>,
-    pub(super) retry_in: Duration,
 }
 
 fn text(live: &Value, pointer: &str) -> String {
@@ -372,42 +329,11 @@ mod tests {
     }
 
     #[test]
-    fn repeated_repairs_are_spaced_out_and_forgiven() {
-        let mut tracker = Tracker::default();
-        let start = Instant::now();
-        for _ in 0..REPAIRS_AT_ONCE {
-            assert_eq!(tracker.may_repair(&service(), start), Ok(()));
-            tracker.repaired(&service(), Some("other".into()), start);
-        }
-        let contested = |retry_in| {
-            Err(Contested {
-                manager: Some("other".into()),
-                retry_in,
-            })
-        };
-        assert_eq!(
-            tracker.may_repair(&service(), start),
-            contested(FIRST_PAUSE)
-        );
-        let later = start + FIRST_PAUSE;
-        assert_eq!(tracker.may_repair(&service(), later), Ok(()));
-        tracker.repaired(&service(), None, later);
-        assert_eq!(
-            tracker.may_repair(&service(), later),
-            contested(FIRST_PAUSE * 2)
-        );
-        let forgiven = later + FORGIVEN_AFTER * 2;
-        assert_eq!(tracker.may_repair(&service(), forgiven), Ok(()));
-        tracker.repaired(&service(), None, forgiven);
-        assert_eq!(tracker.may_repair(&service(), forgiven), Ok(()));
-    }
-
-    #[test]
-    fn attempts_that_fail_are_no_repairs() {
-        let tracker = Tracker::default();
-        let start = Instant::now();
-        for _ in 0..REPAIRS_AT_ONCE * 2 {
-            assert_eq!(tracker.may_repair(&service(), start), Ok(()));
-        }
+    fn what_is_known_to_differ_is_drift_unless_it_is_from_before_our_apply() {
+        let mut tracker = applied();
+        tracker.doubt(&service(), "10");
+        assert!(tracker.is_current(&service(), &json!({"a": 1})));
+        tracker.doubt(&service(), "11");
+        assert_eq!(tracker.state(&service()), State::Drifted);
     }
 }

@@ -24,4 +24,4 @@ pub mod rotation;
 pub mod serving;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -16,9 +16,11 @@ use kube::{
     discovery::Scope,
     runtime::{WatchStreamExt, watcher},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::warn;
+
+use super::keeper::store::FIELD_MANAGER;
 
 /// A webhook configuration of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,7 +57,8 @@ impl Configuration {
         }
     }
 
-    const fn plural(self) -> &'static str {
+    /// The plural of its kind.
+    pub const fn plural(self) -> &'static str {
         match self {
             Self::OperatorMutating | Self::Injector => "mutatingwebhookconfigurations",
             Self::OperatorValidating => "validatingwebhookconfigurations",
@@ -78,10 +81,14 @@ pub struct Published {
 }
 
 /// A configuration that exists.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registered {
     /// The bundle (PEM) of its webhooks; `None` when one of them has none.
     pub ca_bundle: Option<Vec<u8>>,
+    /// Whether every bundle is as our last apply left it: nobody else has filled one in since.
+    pub is_ours: bool,
+    /// Its `resourceVersion`.
+    pub version: String,
     /// Whether a call that fails lets the request through (`failurePolicy: Ignore`).
     pub ignores_failures: bool,
 }
@@ -136,11 +143,11 @@ pub async fn watch_published(client: Client, published: watch::Sender<Published>
             }
             Ok(watcher::Event::InitApply(object)) => {
                 seen.insert(configuration, true);
-                Some(registered(&object.data))
+                Some(registered(&object))
             }
             Ok(watcher::Event::InitDone) if seen.get(&configuration) == Some(&true) => continue,
             Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => None,
-            Ok(watcher::Event::Apply(object)) => Some(registered(&object.data)),
+            Ok(watcher::Event::Apply(object)) => Some(registered(&object)),
             Err(error) => {
                 warn!(%configuration, %error, "watch interrupted, it is tried again");
                 continue;
@@ -158,8 +165,8 @@ pub async fn watch_published(client: Client, published: watch::Sender<Published>
     }
 }
 
-fn registered(data: &Value) -> Registered {
-    let webhooks = data["webhooks"]
+fn registered(object: &DynamicObject) -> Registered {
+    let webhooks = object.data["webhooks"]
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
@@ -173,33 +180,78 @@ fn registered(data: &Value) -> Registered {
     let bundles: Option<Vec<Vec<u8>>> = webhooks.iter().map(bundle).collect();
     Registered {
         ca_bundle: bundles.and_then(|bundles| bundles.into_iter().next()),
+        is_ours: webhooks
+            .iter()
+            .all(|webhook| owns_bundle(object, &webhook["name"])),
+        version: object.metadata.resource_version.clone().unwrap_or_default(),
         ignores_failures: webhooks
             .iter()
             .any(|webhook| webhook["failurePolicy"] == "Ignore"),
     }
 }
 
+/// Whether our apply owns the `caBundle` of that webhook: whoever changes it takes it over.
+fn owns_bundle(object: &DynamicObject, webhook: &Value) -> bool {
+    let key = format!("k:{}", json!({ "name": webhook }));
+    let entries = object.metadata.managed_fields.iter().flatten();
+    entries
+        .filter(|entry| {
+            entry.manager.as_deref() == Some(FIELD_MANAGER)
+                && entry.operation.as_deref() == Some("Apply")
+        })
+        .filter_map(|entry| entry.fields_v1.as_ref())
+        .any(|fields| !fields.0["f:webhooks"][&key]["f:clientConfig"]["f:caBundle"].is_null())
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    fn configuration(webhooks: &Value, manager: &str, operation: &str) -> DynamicObject {
+        let fields = json!({ "f:webhooks": { "k:{\"name\":\"a\"}": {
+            "f:clientConfig": { "f:caBundle": {}, "f:service": {} },
+        } } });
+        serde_json::from_value(json!({
+            "metadata": { "resourceVersion": "7", "managedFields": [
+                { "manager": "kubectl", "operation": "Update" },
+                { "manager": manager, "operation": operation, "fieldsV1": fields },
+            ] },
+            "webhooks": webhooks,
+        }))
+        .unwrap()
+    }
 
     #[test]
     fn a_configuration_without_a_bundle_on_every_webhook_has_none() {
-        let with = json!({"failurePolicy": "Ignore", "clientConfig": {"caBundle": "YQ=="}});
-        let without = json!({"clientConfig": {"caBundle": ""}});
+        let with =
+            json!({"name": "a", "failurePolicy": "Ignore", "clientConfig": {"caBundle": "YQ=="}});
+        let without = json!({"name": "b", "clientConfig": {"caBundle": ""}});
+        let read = |webhooks| registered(&configuration(&webhooks, FIELD_MANAGER, "Apply"));
         assert_eq!(
-            registered(&json!({"webhooks": [with]})),
+            read(json!([with])),
             Registered {
                 ca_bundle: Some(b"a".to_vec()),
+                is_ours: true,
+                version: "7".into(),
                 ignores_failures: true
             }
         );
-        assert_eq!(
-            registered(&json!({"webhooks": [with, without]})).ca_bundle,
-            None
-        );
-        assert_eq!(registered(&json!({})), Registered::default());
+        assert_eq!(read(json!([with, without])).ca_bundle, None);
+        assert_eq!(read(json!(null)).ca_bundle, None);
+    }
+
+    #[test]
+    fn a_bundle_is_ours_as_long_as_our_apply_owns_it() {
+        let webhooks = json!([{"name": "a", "clientConfig": {"caBundle": "YQ=="}}]);
+        for (manager, operation, ours) in [
+            (FIELD_MANAGER, "Apply", true),
+            (FIELD_MANAGER, "Update", false),
+            ("cainjector", "Apply", false),
+        ] {
+            let read = registered(&configuration(&webhooks, manager, operation));
+            assert_eq!(read.is_ours, ours, "{manager} {operation}");
+        }
+        let other = json!([{"name": "b", "clientConfig": {"caBundle": "YQ=="}}]);
+        assert!(!registered(&configuration(&other, FIELD_MANAGER, "Apply")).is_ours);
     }
 }

@@ -8,6 +8,8 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
+use crate::settings::SecretNames;
+
 /// How long a connection to the API server may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The oldest Kubernetes that knows match conditions: without them a dead backend could block deletions.
@@ -59,4 +61,67 @@ pub(super) async fn check_version(client: &Client) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// How a command of a person reaches the cluster.
+#[derive(Debug, clap::Args)]
+pub(super) struct Access {
+    /// The operator's namespace.
+    #[arg(
+        short,
+        long,
+        env = "NAMESPACE",
+        hide_env_values = true,
+        default_value = "sriov-network-operator"
+    )]
+    pub(super) namespace: String,
+    /// Paths of kubeconfig files, merged as kubectl does; ~/.kube/config, or the pod's ServiceAccount, without it.
+    #[arg(long, env = "KUBECONFIG", hide_env_values = true, value_name = "PATHS")]
+    kubeconfig: Option<std::ffi::OsString>,
+}
+
+impl Access {
+    /// A client with that person's rights.
+    pub(super) async fn connect(&self) -> Result<Client> {
+        let given = self.kubeconfig.as_deref().unwrap_or_default();
+        let mut paths: Vec<PathBuf> = std::env::split_paths(given)
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect();
+        if paths.is_empty()
+            && let Some(home) = std::env::home_dir()
+        {
+            paths.extend(Some(home.join(".kube/config")).filter(|path| path.is_file()));
+        }
+        connect(&paths).await
+    }
+}
+
+/// The names of the Secrets, where they are not the usual ones.
+#[derive(Debug, clap::Args)]
+pub(super) struct Secrets {
+    /// The Secret with the serving pair of the operator webhook.
+    #[arg(long, value_name = "NAME", default_value = "operator-webhook-cert")]
+    #[arg(
+        env = "ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_SECRET_NAME",
+        hide_env_values = true
+    )]
+    operator_secret: String,
+    /// The Secret with the serving pair of the injector.
+    #[arg(long, value_name = "NAME")]
+    #[arg(default_value = "network-resources-injector-cert")]
+    #[arg(
+        env = "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_SECRET_NAME",
+        hide_env_values = true
+    )]
+    injector_secret: String,
+}
+
+impl Secrets {
+    /// The names.
+    pub(super) fn names(&self) -> SecretNames {
+        SecretNames {
+            operator: self.operator_secret.clone(),
+            injector: self.injector_secret.clone(),
+        }
+    }
 }

@@ -1,13 +1,20 @@
 //! The command line: one file a subcommand.
 
+mod check;
+mod cleanup;
 mod client;
+mod completions;
 mod crds;
+mod man;
 mod output;
 mod process;
 mod readiness;
 mod render;
 mod run;
+mod status;
 mod webhook;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -24,8 +31,13 @@ pub struct Cli {
 enum Command {
     Run(Box<run::Run>),
     Webhook(Box<webhook::Webhook>),
+    Check(check::Check),
     Crds(crds::Crds),
     Render(Box<render::Render>),
+    Status(status::Status),
+    Cleanup(cleanup::Cleanup),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Cli {
@@ -33,12 +45,18 @@ impl Cli {
     ///
     /// # Errors
     /// What the command could not do, for people.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self) -> Result<ExitCode> {
         match self.command {
-            Command::Run(run) => run.run(),
-            Command::Webhook(webhook) => webhook.run(),
-            Command::Crds(crds) => crds.run(),
-            Command::Render(render) => render.run(),
+            Command::Run(run) => run.run()?,
+            Command::Webhook(webhook) => webhook.run()?,
+            Command::Check(check) => return Ok(check.run()),
+            Command::Crds(crds) => crds.run()?,
+            Command::Render(render) => render.run()?,
+            Command::Status(status) => status.run()?,
+            Command::Completions(completions) => completions.run()?,
+            Command::Man(man) => man.run()?,
+            Command::Cleanup(cleanup) => cleanup.run()?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,4 +1,4 @@
-//! How commands print objects: YAML documents for people and kubectl, JSON for machines.
+//! How commands print: objects as YAML documents for people and kubectl or as JSON for machines, and tables.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ pub(super) enum Format {
     Json,
 }
 
-/// Prints objects. A reader that has gone away, such as `head`, is no error.
+/// Prints objects.
 pub(super) fn objects(out: &mut impl Write, format: Format, objects: &[Value]) -> Result<()> {
     let text = match format {
         Format::Json => {
@@ -34,8 +34,38 @@ pub(super) fn objects(out: &mut impl Write, format: Format, objects: &[Value]) -
             text
         }
     };
+    self::text(out, &text)
+}
+
+/// Prints a text. A reader that has gone away, such as `head`, is no error.
+pub(super) fn text(out: &mut impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("failed to print the objects"),
+        result => result.context("failed to print"),
     }
+}
+
+/// Lines of columns that are as wide as their widest cell, each line after `indent`.
+pub(super) fn columns<const N: usize>(
+    indent: &str,
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let rows: Vec<[String; N]> = rows.into_iter().collect();
+    let mut widths = [0; N];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths);
+        let line: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        text.push_str(indent);
+        text.push_str(line.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
 }

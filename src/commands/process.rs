@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use kube::Client;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -99,6 +100,8 @@ pub(super) struct Serving {
     pub(super) metrics: Arc<Metrics>,
     /// The TLS configuration of the listener, to be replaced when the cluster's TLS profile changes.
     pub(super) tls: tls::Shared,
+    /// Whether this process could answer a call, whatever the configurations say.
+    pub(super) own_checks: Arc<health::Checks>,
 }
 
 /// The multi-threaded runtime, with the crypto provider installed.
@@ -109,6 +112,19 @@ pub(super) fn runtime() -> Result<Runtime> {
         .enable_all()
         .build()
         .context("failed to start the runtime")
+}
+
+/// Takes as many file descriptors as the process may have: each connection needs one, and soft limits are low for the
+/// sake of programs that cannot count beyond 1024.
+pub(super) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        warn!(%error, current = limit.current, "failed to raise the limit of open files");
+    }
 }
 
 /// Sets up logs.
@@ -253,13 +269,15 @@ impl Serving {
             )
         });
 
-        let this = Self {
+        let mut this = Self {
             pairs,
             published: published_rx,
             stores,
             metrics,
             tls,
+            own_checks: Arc::default(),
         };
+        this.own_checks = Arc::new(readiness::own_checks(&this, &called, address));
         this.probes(supervisor, process, called, address)?;
         Ok(this)
     }

@@ -14,8 +14,9 @@ use crate::{
     api::SriovOperatorConfigSpec,
     certs::{
         bundle::Bundle,
-        names::OPERATOR_SERVICE,
+        names::{OPERATOR_SERVICE, ServiceName},
         published::{Configuration, Published},
+        serving::ServingStore,
     },
     server::{health, self_check},
 };
@@ -38,23 +39,7 @@ pub(super) fn checks(
             }
         }
     });
-    let config = Arc::clone(&serving.stores.config);
-    checks = checks.with("config-store", move || {
-        let ready = config.ready().map_err(|error| error.to_string());
-        async move { ready }
-    });
-    if let Some(cluster) = serving.stores.cluster.clone() {
-        checks = checks.with("cluster-stores", move || {
-            let ready = cluster.ready().map_err(|error| error.to_string());
-            async move { ready }
-        });
-    }
-    if let Some(pods) = serving.stores.pods.clone() {
-        checks = checks.with("pod-stores", move || {
-            let ready = pods.ready().map_err(|error| error.to_string());
-            async move { ready }
-        });
-    }
+    checks = stores(serving, checks);
     let published = serving.published.clone();
     checks = checks.with("webhook-configurations", move || {
         let complete = published.borrow().is_complete();
@@ -108,18 +93,79 @@ pub(super) fn checks(
                     pair.trusted_by(&bundle, now)
                         .map_err(|error| format!("{name}: {error}"))?;
                 }
-                let served = self_check::served(address, &name)
-                    .await
-                    .map_err(|error| error.to_string())?;
-                if served != *pair.leaf().der() {
-                    return Err(format!(
-                        "{name}: the listener serves another certificate than that of the Secret"
-                    ));
-                }
+                shows(address, &pairs, service).await?;
             }
             Ok(())
         }
     })
+}
+
+/// What has to hold before a configuration is registered, beside a pair that its bundle verifies: `config-store`,
+/// `cluster-stores`, `pod-stores`, `listener`.
+pub(super) fn own_checks(
+    serving: &Serving,
+    called: &[Called],
+    address: SocketAddr,
+) -> health::Checks {
+    let pairs = Arc::clone(&serving.pairs);
+    let services: Vec<ServiceName> = called
+        .iter()
+        .map(|called| called.endpoint.service.clone())
+        .collect();
+    stores(serving, health::Checks::new()).with("listener", move || {
+        let (pairs, services) = (Arc::clone(&pairs), services.clone());
+        async move {
+            for service in services.iter().filter(|one| pairs.pair(one).is_some()) {
+                shows(address, &pairs, service).await?;
+            }
+            Ok(())
+        }
+    })
+}
+
+/// The stores that this process judges by: listed, and fresh.
+fn stores(serving: &Serving, mut checks: health::Checks) -> health::Checks {
+    let config = Arc::clone(&serving.stores.config);
+    checks = checks.with("config-store", move || {
+        let ready = config.ready().map_err(|error| error.to_string());
+        async move { ready }
+    });
+    if let Some(cluster) = serving.stores.cluster.clone() {
+        checks = checks.with("cluster-stores", move || {
+            let ready = cluster.ready().map_err(|error| error.to_string());
+            async move { ready }
+        });
+    }
+    if let Some(pods) = serving.stores.pods.clone() {
+        checks = checks.with("pod-stores", move || {
+            let ready = pods.ready().map_err(|error| error.to_string());
+            async move { ready }
+        });
+    }
+    checks
+}
+
+/// The listener shows the pair in use for that Service. Asked twice, since the pair may be swapped between two looks.
+async fn shows(
+    address: SocketAddr,
+    pairs: &ServingStore,
+    service: &ServiceName,
+) -> health::Finding {
+    let name = service.called_as();
+    for _ in 0..2 {
+        let shown = self_check::served(address, &name)
+            .await
+            .map_err(|error| error.to_string())?;
+        if pairs
+            .pair(service)
+            .is_some_and(|pair| *pair.leaf().der() == shown)
+        {
+            return Ok(());
+        }
+    }
+    Err(format!(
+        "{name}: the listener serves another certificate than that of the Secret"
+    ))
 }
 
 /// Without an enabled webhook there may be no certificate: the listener has to accept, whatever the handshake comes to.
@@ -176,6 +222,7 @@ pub(super) fn gauge(serving: &Serving) {
         let pods = stores.pods.iter().flat_map(|stores| stores.status());
         for status in cluster.chain(pods).chain([stores.config.status()]) {
             metrics.stores.holds(status.what, status.objects);
+            metrics.stores.set_aside(status.what, status.malformed);
             if let Some(silence) = status.silence {
                 metrics
                     .stores
@@ -183,12 +230,16 @@ pub(super) fn gauge(serving: &Serving) {
             }
         }
         for status in pairs.status() {
+            let name = if status.endpoint.service.name == OPERATOR_SERVICE {
+                "operator-webhook"
+            } else {
+                "injector"
+            };
+            let reloads = status.reloads;
+            metrics
+                .certificates
+                .reloaded(name, reloads.taken, reloads.refused);
             if let Some(until) = status.serves_until {
-                let name = if status.endpoint.service.name == OPERATOR_SERVICE {
-                    "operator-webhook"
-                } else {
-                    "injector"
-                };
                 metrics.certificates.expires(
                     name,
                     until.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64(),

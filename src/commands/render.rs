@@ -115,6 +115,7 @@ impl Render {
             hypershift: self.platform == Some(Platform::Hypershift),
             cluster_tls: None,
             operator_registration: &operator,
+            validating_registration: &operator,
             injector_registration: &injector,
             injector_condition: &condition,
         };

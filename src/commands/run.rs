@@ -13,7 +13,9 @@ use super::{
 };
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
+    controllers::{self, networks::Networks},
     inject::Loaded,
+    networks,
     operator::{
         Events, Inputs, Parts, Reconciler,
         config::{Observed, watch_config, watch_namespace},
@@ -48,6 +50,7 @@ impl Run {
 async fn run(settings: Arc<Settings>) -> Result<()> {
     let signals = supervisor::stop_signals()?;
     let level = process::telemetry(&settings.process)?;
+    process::raise_descriptor_limit();
     let namespace = settings.process.namespace.clone();
     info!(version = env!("CARGO_PKG_VERSION"), namespace, "starting");
     let renderer = match &settings.templates_dir {
@@ -118,8 +121,8 @@ fn elect(
         None => Elector::uncontested(),
     };
     let leadership = elector.leadership();
-    let stopping = supervisor.stopping(Stage::Supporting);
-    supervisor.spawn("leader election", Stage::Supporting, async move {
+    let stopping = supervisor.stopping(Stage::Electing);
+    supervisor.spawn("leader election", Stage::Electing, async move {
         elector.run(stopping).await;
         Ok::<_, std::convert::Infallible>(())
     });
@@ -130,7 +133,7 @@ fn elect(
                 .operator
                 .leads(*changes.borrow_and_update() == Leadership::Leading);
             if changes.changed().await.is_err() {
-                // The election ends last of all.
+                // The election has ended before the tasks of this stage do.
                 std::future::pending::<()>().await;
             }
         }
@@ -189,6 +192,7 @@ fn operate(
         renderer,
         keeper: Keeper::new(client.clone(), &namespace, lifetimes),
         serving: Arc::clone(&serving.pairs),
+        own_checks: Arc::clone(&serving.own_checks),
         inputs: Inputs {
             config: config_rx,
             namespace: namespace_rx,
@@ -197,20 +201,42 @@ fn operate(
             pairs: serving.pairs.changes(),
             switches,
         },
-        events,
+        events: events.clone(),
         metrics: Arc::clone(&serving.metrics),
     });
     let stopping = supervisor.stopping(Stage::Writing);
-    supervisor.spawn("operator", Stage::Writing, async move {
-        let ending = stopping.clone();
-        controller::run(Arc::new(reconciler), leadership, stopping).await;
-        if ending.is_cancelled() {
+    let following = leadership.clone();
+    writing(supervisor, "operator", async move {
+        controller::run(Arc::new(reconciler), following, stopping).await;
+    });
+    let setting = networks::Setting {
+        namespace,
+        resource_prefix: settings.components.resource_prefix.clone(),
+    };
+    let (client, metrics) = (client.clone(), Arc::clone(&serving.metrics));
+    let stopping = supervisor.stopping(Stage::Writing);
+    writing(supervisor, "networks", async move {
+        let start = |queue: &_| Networks::start(&client, &setting, &events, &metrics, queue);
+        controllers::run(start, leadership, Arc::clone(&metrics), stopping).await;
+    });
+    Ok(())
+}
+
+/// Runs something that writes while this replica leads. To end before its stage does is a failure.
+fn writing(
+    supervisor: &mut Supervisor,
+    name: &'static str,
+    task: impl Future<Output = ()> + Send + 'static,
+) {
+    let stopping = supervisor.stopping(Stage::Writing);
+    supervisor.spawn(name, Stage::Writing, async move {
+        task.await;
+        if stopping.is_cancelled() {
             Ok(())
         } else {
             Err("it ended")
         }
     });
-    Ok(())
 }
 
 /// Follows OpenShift's TLS profile: it replaces what the environment says as a whole, for connections that come after.

@@ -49,6 +49,7 @@ impl Webhook {
 async fn serve(webhook: Serve, settings: &WebhookSettings) -> Result<()> {
     let signals = supervisor::stop_signals()?;
     let level = process::telemetry(&settings.process)?;
+    process::raise_descriptor_limit();
     let WebhookSettings { process, admission } = settings;
     info!(
         version = env!("CARGO_PKG_VERSION"),

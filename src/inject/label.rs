@@ -1,7 +1,7 @@
 //! What Kubernetes takes for a label: keys, values, DNS-1123 names. Byte tests, no regular expressions.
 
 /// A DNS-1123 label: 1 to 63 bytes of `a-z`, `0-9` and `-`, a letter or digit at both ends.
-pub(super) fn is_dns_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 

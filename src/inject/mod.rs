@@ -9,7 +9,7 @@
 //! ```
 
 mod condition;
-mod label;
+pub(crate) mod label;
 mod message;
 mod nad;
 mod networks;
@@ -47,6 +47,15 @@ use self::{
 pub struct Options {
     /// Where a default network without a namespace is looked up when the pod's namespace has none of the name.
     pub multus_namespace: String,
+}
+
+impl Default for Options {
+    /// Multus' own default.
+    fn default() -> Self {
+        Self {
+            multus_namespace: "kube-system".to_owned(),
+        }
+    }
 }
 
 /// What becomes of a pod. Warnings are bounded as the API server passes them on.

@@ -40,12 +40,12 @@ impl<'a> PodReview<'a> {
     pub fn new(namespace: &'a str, object: &'a RawValue) -> Result<Self, Unreadable> {
         #[derive(Deserialize)]
         struct Parts<'a> {
-            #[serde(borrow)]
+            #[serde(borrow, default, deserialize_with = "fields")]
             metadata: Option<Metadata<'a>>,
             #[serde(borrow)]
             spec: Option<&'a RawValue>,
         }
-        let Parts { metadata, spec } = serde_json::from_str(object.get())?;
+        let Fields(Parts { metadata, spec }) = serde_json::from_str(object.get())?;
         let own = || metadata.as_ref()?.namespace.as_ref();
         let namespace = match (namespace, own()) {
             ("", Some(own)) if !own.is_empty() => own.0.clone(),
@@ -95,7 +95,7 @@ impl<'a> PodReview<'a> {
     /// The parts of the spec that injection looks at.
     pub(super) fn spec(&self) -> Result<Option<Spec<'a>>, Unreadable> {
         let spec = self.spec.map(|spec| serde_json::from_str(spec.get()));
-        Ok(spec.transpose()?)
+        Ok(spec.transpose()?.map(|Fields(spec)| spec))
     }
 }
 
@@ -168,11 +168,11 @@ pub(super) struct Metadata<'a> {
 pub(super) struct Spec<'a> {
     #[serde(borrow)]
     pub(super) node_selector: Option<Entries<'a, Text<'a>>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) volumes: Option<Vec<Named<'a>>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     containers: Option<Vec<Container<'a>>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     init_containers: Option<Vec<Container<'a>>>,
 }
 
@@ -246,13 +246,13 @@ pub(super) struct Container<'a> {
     pub(super) name: Text<'a>,
     #[serde(borrow)]
     restart_policy: Option<Text<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) env: Option<Vec<Named<'a>>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "fields")]
     pub(super) resources: Option<Resources<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) volume_mounts: Option<Vec<Mount<'a>>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) volume_devices: Option<Vec<Mount<'a>>>,
 }
 
@@ -277,6 +277,43 @@ pub(super) struct Resources<'a> {
 
 /// Amounts by resource name, each a JSON string or number.
 pub(super) type Amounts<'a> = Entries<'a, &'a RawValue>;
+
+/// A struct that decodes from an object only. Derived ones take a list for their fields in order, too, and what is no
+/// object is nothing that a patch could add a member to.
+struct Fields<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+            type Value = Fields<T>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(de::value::MapAccessDeserializer::new(map)).map(Fields)
+            }
+        }
+
+        deserializer.deserialize_map(Visitor(PhantomData))
+    }
+}
+
+/// An object, or nothing.
+fn fields<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Fields<T>>::deserialize(from)?.map(|Fields(object)| object))
+}
+
+/// A list of objects, or nothing.
+fn list_of_fields<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let objects = Option::<Vec<Fields<T>>>::deserialize(from)?;
+    Ok(objects.map(|objects| objects.into_iter().map(|Fields(object)| object).collect()))
+}
 
 fn no_text<'a>() -> Text<'a> {
     Text(Cow::Borrowed(""))

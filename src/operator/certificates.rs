@@ -1,4 +1,5 @@
-//! The certificates' part of a pass: keeps the Secrets in self-signed mode, and says how each webhook can be registered.
+//! The certificates' part of a pass: keeps the Secrets in self-signed mode, gives them up in the others, and says how each
+//! configuration can be registered ([`standing`](super::standing)).
 //!
 //! A webhook is registered only when it will be answered: its backend serves a pair that the bundle to be published
 //! verifies. Where somebody else fills in `caBundle`, it is registered without one and with `Ignore` until the bundle
@@ -9,17 +10,21 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::report::Report;
+use super::{
+    report::Report,
+    standing::{Bundles, Situation, Standing},
+};
 use crate::{
     certs::{
         bundle::Bundle,
-        keeper::{Keeper, News, Request, handover::NewIssuer},
+        keeper::{Keeper, KeeperError, KeeperOutcome, News, Request, handover::NewIssuer},
         names::{self, Endpoint},
         published::{Configuration, Published},
         serving::{ServingStore, Status},
     },
-    render::{Component, Registration},
-    settings::{CertificateMode, FailurePolicy, Settings},
+    render::Component,
+    server::metrics::Metrics,
+    settings::{CertificateMode, INJECTOR_CA_CRT, OPERATOR_CA_CRT, Settings},
 };
 
 /// How soon a certificate that is waited for is looked for again, should no watch tell of it.
@@ -32,29 +37,35 @@ pub(super) struct Certificates {
     operator: Endpoint,
     injector: Endpoint,
     serving: Arc<ServingStore>,
+    metrics: Arc<Metrics>,
 }
 
-/// How one webhook can be registered now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
-    /// What to register it with.
-    pub(super) registration: Registration,
-    /// Whether a first registration would be answered with a pair that verifies.
-    pub(super) verified: bool,
-    /// Whether this process could answer calls now: it serves a pair that the bundle, its own or the live one, verifies.
-    pub(super) answered: bool,
-}
-
-/// How both webhooks can be registered now, and what was done for it.
-#[derive(Debug, Default)]
+/// How the configurations can be registered now, and what was done for it.
+#[derive(Debug)]
 pub(super) struct Issued {
-    pub(super) operator: Standing,
+    pub(super) mutating: Standing,
+    pub(super) validating: Standing,
     pub(super) injector: Standing,
     pub(super) news: Vec<News>,
 }
 
+impl Issued {
+    pub(super) fn standing(&self, configuration: Configuration) -> &Standing {
+        match configuration {
+            Configuration::OperatorMutating => &self.mutating,
+            Configuration::OperatorValidating => &self.validating,
+            Configuration::Injector => &self.injector,
+        }
+    }
+}
+
 impl Certificates {
-    pub(super) fn new(settings: &Settings, keeper: Keeper, serving: Arc<ServingStore>) -> Self {
+    pub(super) fn new(
+        settings: &Settings,
+        keeper: Keeper,
+        serving: Arc<ServingStore>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let [operator, injector] = names::endpoints(
             &settings.process.namespace,
             &settings.admission.secret_names.operator,
@@ -66,6 +77,7 @@ impl Certificates {
             operator,
             injector,
             serving,
+            metrics,
         }
     }
 
@@ -80,6 +92,18 @@ impl Certificates {
     /// How the pairs stand that this replica serves.
     pub(super) fn pairs(&self) -> Vec<Status> {
         self.serving.status()
+    }
+
+    /// Forgets what the Secrets were, as one who begins to lead or no longer leads does.
+    pub(super) fn forget(&self) {
+        self.keeper.forget();
+        self.metrics.certificates.forget_authority();
+    }
+
+    /// Follows the Secrets until dropped, and calls `changed` when somebody else changed one.
+    pub(super) async fn follow(&self, changed: impl Fn()) {
+        let endpoints = [self.operator.clone(), self.injector.clone()];
+        self.keeper.follow(&endpoints, changed).await;
     }
 
     /// Brings the Secrets up to date.
@@ -102,54 +126,56 @@ impl Certificates {
         let (operator, injector) = match &self.mode {
             CertificateMode::SelfSigned => match self.keeper.reconcile(request).await {
                 Ok(outcome) => {
+                    self.measure(&outcome);
                     report.look_again_in(outcome.check_again_in);
                     for fault in &outcome.faults {
-                        if fault.is_transient() {
-                            report.fault("certificates", fault);
-                        } else {
-                            report.lasting_fault("certificates", fault);
-                        }
+                        tell(report, fault);
                     }
                     news = outcome.news;
-                    (Some(outcome.bundle.clone()), Some(outcome.bundle))
+                    let bundles = Bundles::Ours(outcome.bundle);
+                    (bundles.clone(), bundles)
                 }
                 Err(error) => {
-                    report.fault("certificates", error);
-                    let live = |configuration| live_bundle(published, configuration);
-                    (
-                        live(Configuration::OperatorValidating),
-                        live(Configuration::Injector),
-                    )
+                    tell(report, &error);
+                    (Bundles::Unknown, Bundles::Unknown)
                 }
             },
             CertificateMode::Provided(bundles) => {
                 self.give_up(request, NewIssuer::TakesOver, report).await;
-                (parse(&bundles.operator), parse(&bundles.injector))
+                let operator = Bundle::from_live(bundles.operator.as_bytes());
+                let injector = Bundle::from_live(bundles.injector.as_bytes());
+                for (endpoint, bundle, variable) in [
+                    (&self.operator, &operator, OPERATOR_CA_CRT),
+                    (&self.injector, &injector, INJECTOR_CA_CRT),
+                ] {
+                    self.wait_for_provided(endpoint, bundle, variable, now, report);
+                }
+                (Bundles::Ours(operator), Bundles::Ours(injector))
             }
             CertificateMode::CertManager => {
-                self.foreign(request, NewIssuer::TakesOver, published, report)
-                    .await
+                self.give_up(request, NewIssuer::TakesOver, report).await;
+                (Bundles::Others, Bundles::Others)
             }
             CertificateMode::ServiceCa => {
-                self.foreign(request, NewIssuer::StartsAfresh, published, report)
-                    .await
+                self.give_up(request, NewIssuer::StartsAfresh, report).await;
+                (Bundles::Others, Bundles::Others)
             }
         };
+        let standing = |endpoint: &Endpoint, bundles, configuration| {
+            let pair = self.serving.pair(&endpoint.service);
+            let situation = Situation {
+                endpoint,
+                pair: pair.as_ref(),
+                looked_up: self.serving.is_filled(),
+                live: published.get(configuration),
+                now,
+            };
+            situation.standing(bundles)
+        };
         Issued {
-            operator: self.standing(
-                &self.operator,
-                operator,
-                published,
-                Configuration::OperatorValidating,
-                now,
-            ),
-            injector: self.standing(
-                &self.injector,
-                injector,
-                published,
-                Configuration::Injector,
-                now,
-            ),
+            mutating: standing(&self.operator, &operator, Configuration::OperatorMutating),
+            validating: standing(&self.operator, &operator, Configuration::OperatorValidating),
+            injector: standing(&self.injector, &injector, Configuration::Injector),
             news,
         }
     }
@@ -166,6 +192,7 @@ impl Certificates {
         if let Err(error) = self.keeper.remove(request).await {
             report.fault("certificates", error);
         }
+        self.metrics.certificates.forget_authority();
     }
 
     /// Warnings about pairs that cannot be used.
@@ -185,80 +212,58 @@ impl Certificates {
         }
     }
 
-    /// While somebody else fills in the bundle, ours is rendered only as long as it is the one that is there.
-    async fn foreign(
-        &self,
-        request: Request<'_>,
-        issuer: NewIssuer,
-        published: &Published,
-        report: &mut Report,
-    ) -> (Option<Bundle>, Option<Bundle>) {
-        let ours = self.give_up(request, issuer, report).await;
-        let kept = |configuration| {
-            let live = live_bundle(published, configuration)?;
-            let ours = ours.as_ref().filter(|ours| !ours.is_empty())?;
-            (live == *ours).then(|| ours.clone())
-        };
-        (
-            kept(Configuration::OperatorValidating),
-            kept(Configuration::Injector),
-        )
-    }
-
-    async fn give_up(
-        &self,
-        request: Request<'_>,
-        issuer: NewIssuer,
-        report: &mut Report,
-    ) -> Option<Bundle> {
+    /// Gives up what the issuer of another mode takes over, and removes what only ours needs.
+    async fn give_up(&self, request: Request<'_>, issuer: NewIssuer, report: &mut Report) {
         match self.keeper.hand_over(request, issuer).await {
-            Ok(hand_over) => {
-                if !hand_over.done {
+            Ok(done) => {
+                if !done {
                     report.look_again_in(LOOK_AGAIN);
                 }
-                Some(hand_over.bundle)
             }
-            Err(error) => {
-                report.fault("certificates", error);
-                None
-            }
+            Err(error) => tell(report, &error),
         }
     }
 
-    fn standing(
+    /// Where the pair of the mode before is still served, it is the administrator's turn.
+    fn wait_for_provided(
         &self,
         endpoint: &Endpoint,
-        bundle: Option<Bundle>,
-        published: &Published,
-        configuration: Configuration,
+        bundle: &Bundle,
+        variable: &str,
         now: Timestamp,
-    ) -> Standing {
-        let trust = bundle
-            .clone()
-            .or_else(|| live_bundle(published, configuration));
-        let verified = trust.is_some_and(|trust| {
-            self.serving.pair(&endpoint.service).is_some_and(|pair| {
-                pair.in_date(now).is_ok()
-                    && pair.covers(&endpoint.service.called_as()).is_ok()
-                    && pair.trusted_by(&trust, now).is_ok()
-            })
-        });
-        // One that is enforced stays so: after a start, the pair is there a moment later than the configuration.
-        let enforced = published
-            .get(configuration)
-            .is_some_and(|live| !live.ignores_failures && live.ca_bundle.is_some());
-        let failure_policy =
-            (bundle.is_none() && !verified && !enforced).then_some(FailurePolicy::Ignore);
-        Standing {
-            // Registered without a bundle, it is ignored while it cannot be answered.
-            verified: verified || bundle.is_none(),
-            answered: verified,
-            registration: Registration {
-                ca_bundle: bundle.map(|bundle| bundle.to_pem()),
-                failure_policy,
-            },
+        report: &mut Report,
+    ) {
+        let pair = self.serving.pair(&endpoint.service);
+        if pair.is_some_and(|pair| pair.trusted_by(bundle, now).is_err()) {
+            let missing = format!(
+                "a pair in Secret {} that {variable} verifies; the one before is served meanwhile",
+                endpoint.secret
+            );
+            report.waiting("certificates", missing, LOOK_AGAIN);
         }
     }
+
+    fn measure(&self, outcome: &KeeperOutcome) {
+        let metrics = &self.metrics.certificates;
+        metrics.phase(outcome.phase.name());
+        if let Some(expires) = outcome.authority_expires {
+            metrics.expires("ca", seconds(expires));
+        }
+    }
+}
+
+/// A Secret of somebody else stays one until somebody does something.
+fn tell(report: &mut Report, error: &KeeperError) {
+    if error.is_transient() {
+        report.fault("certificates", error);
+    } else {
+        report.lasting_fault("certificates", error);
+    }
+}
+
+/// Since 1970, as metrics have it.
+fn seconds(at: Timestamp) -> f64 {
+    at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64()
 }
 
 /// What every existing configuration carries; one without a bundle counts as an empty one.
@@ -274,16 +279,4 @@ fn observed(published: &Published) -> Vec<Bundle> {
                 .unwrap_or_default()
         })
         .collect()
-}
-
-fn live_bundle(published: &Published, configuration: Configuration) -> Option<Bundle> {
-    published
-        .get(configuration)?
-        .ca_bundle
-        .as_deref()
-        .map(Bundle::from_live)
-}
-
-fn parse(pem: &str) -> Option<Bundle> {
-    Bundle::from_pem(pem.as_bytes()).ok()
 }

@@ -40,6 +40,7 @@ pub async fn run(
             () = shutdown.cancelled() => return,
             _ = lost => info!("this replica leads no longer"),
         }
+        reconciler.certificates().forget();
     }
 }
 
@@ -54,6 +55,7 @@ async fn lead(reconciler: &Arc<Reconciler>) {
         &objects,
         || wake.notify_one(),
     );
+    let secrets = reconciler.certificates().follow(|| wake.notify_one());
     let reconcile = async {
         let mut wakers = reconciler.wakers();
         let mut failures = 0;
@@ -77,6 +79,7 @@ async fn lead(reconciler: &Arc<Reconciler>) {
     };
     tokio::select! {
         () = watch => warn!("the watches over applied objects ended"),
+        () = secrets => warn!("the watches over certificates ended"),
         () = reconcile => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Events about the config, published beside the reconcile so that a slow or refusing API server delays nothing.
+//! Events about the config and other objects, published beside the reconcile so that a slow or refusing API server delays nothing.
 //!
 //! An Event that says the same as a recent one counts up that one. The note belongs to what is the same: a condition
 //! that turns from False to True is another Event, not the first one twice.
@@ -40,6 +40,8 @@ const SERIES: Duration = Duration::from_secs(360);
 /// A closed set of reasons, each with the action that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
+    /// There is a condition where there was none.
+    ReadyAdded,
     /// A condition has a new status, reason or message.
     ReadyChanged,
     /// A component was switched on.
@@ -63,7 +65,7 @@ pub enum Reason {
 impl Reason {
     fn action(self) -> &'static str {
         match self {
-            Self::ReadyChanged => "StatusChange",
+            Self::ReadyAdded | Self::ReadyChanged => "StatusChange",
             Self::ComponentEnabled | Self::ComponentDisabled => "Rollout",
             Self::DriftRepaired | Self::RepairsSpacedOut => "Repair",
             Self::CertificateRenewed | Self::CertificateRefused => "Certificate",
@@ -73,7 +75,8 @@ impl Reason {
 
     fn type_(self) -> &'static str {
         match self {
-            Self::ReadyChanged
+            Self::ReadyAdded
+            | Self::ReadyChanged
             | Self::ComponentEnabled
             | Self::ComponentDisabled
             | Self::CertificateRenewed => "Normal",

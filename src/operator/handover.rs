@@ -2,6 +2,7 @@
 //! or the other way of serving. It changes hands like a certificate is rotated, so that every call is answered:
 //!
 //! ```text
+//! frozen      nobody could take over yet, and the workload itself changes hands: nothing is touched
 //! held        the wanted backend cannot answer yet: neither Service nor configurations are touched
 //! publishing  the configurations carry the old bundle and ours, until every API server knows
 //! switching   the Service leads to the wanted backend
@@ -23,12 +24,13 @@ use serde_json::Value;
 use super::{
     reconcile::Reconciler,
     rollout::{LOOK_AGAIN, Rollout},
+    standing::Standing,
 };
 use crate::{
     apply::{Error, ObjectRef},
     certs::{
         bundle::Bundle,
-        published::{Configuration, Published},
+        published::{Configuration, Registered},
     },
     render::Component,
     settings::AdmissionServing,
@@ -39,6 +41,8 @@ use crate::{
 pub(super) enum Passage {
     /// Nothing changes hands.
     Usual,
+    /// The workload that answers now would be replaced by one that cannot yet, for want of this.
+    Frozen(String),
     /// The wanted backend cannot answer yet, for want of this.
     Held(String),
     /// Both bundles are being made known; for so long at least.
@@ -51,11 +55,11 @@ pub(super) enum Passage {
 
 impl Passage {
     pub(super) fn keeps_service(&self) -> bool {
-        matches!(self, Self::Held(_) | Self::Publishing(_))
+        matches!(self, Self::Frozen(_) | Self::Held(_) | Self::Publishing(_))
     }
 
     pub(super) fn keeps_configurations(&self) -> bool {
-        matches!(self, Self::Held(_))
+        matches!(self, Self::Frozen(_) | Self::Held(_))
     }
 
     /// Whether the configurations carry the live bundle beside ours, and what is no longer rendered stays.
@@ -125,23 +129,24 @@ impl Reconciler {
         rollout: &Rollout<'_>,
         objects: &[Value],
     ) -> Result<Passage, Error> {
-        let (component, published) = (rollout.component, rollout.published);
-        let Some(standing) = rollout.standing else {
-            return Ok(Passage::Usual);
-        };
-        let registered = registered(component, published);
+        let component = rollout.component;
+        let registered = registered(rollout);
         let service = objects.iter().find(|object| object["kind"] == "Service");
         let Some(service) = service.filter(|_| !registered.is_empty()) else {
             return Ok(Passage::Usual);
         };
-        let ours = standing.registration.ca_bundle.as_deref();
-        let ours = ours.map(|pem| Bundle::from_live(pem.as_bytes()));
+        let answered = is_answered(rollout);
+        if !answered && self.inherits_workload(component, objects).await? {
+            return Ok(Passage::Frozen(self.missing_pair(component)));
+        }
         if self.applier().is_current(service) || !self.leads_elsewhere(service).await? {
             let pause = self.settings().process.shutdown_delay;
             if let Some(rest) = self.handovers().settling(component, pause) {
                 return Ok(Passage::Settling(rest));
             }
-            let others = ours.is_some_and(|ours| !registered.iter().all(|live| ours.holds(live)));
+            let others = registered
+                .iter()
+                .any(|(ours, live)| ours.as_ref().is_some_and(|ours| !ours.holds(live)));
             let rolling = others && self.is_rolling_out(component, objects).await?;
             return Ok(if rolling {
                 Passage::Settling(LOOK_AGAIN)
@@ -149,16 +154,15 @@ impl Reconciler {
                 Passage::Usual
             });
         }
-        if let Some(missing) = self.missing_backend(component, standing).await {
+        if let Some(missing) = self.missing_backend(rollout).await {
             return Ok(Passage::Held(missing));
         }
-        if !standing.answered {
-            let secret = &self.certificates().endpoint(component).secret;
-            return Ok(Passage::Held(format!(
-                "a serving certificate in Secret {secret} that the registered CA bundle verifies"
-            )));
+        if !answered {
+            return Ok(Passage::Held(self.missing_pair(component)));
         }
-        let is_published = ours.is_none_or(|ours| registered.iter().all(|live| live.holds(&ours)));
+        let is_published = registered
+            .iter()
+            .all(|(ours, live)| ours.as_ref().is_none_or(|ours| live.holds(ours)));
         let pause = self.settings().lifetimes.settle_time;
         Ok(
             match self.handovers().publishing(component, is_published, pause) {
@@ -178,6 +182,26 @@ impl Reconciler {
             (object.pointer("/spec/selector").cloned(), port)
         };
         Ok(led(&live) != led(service))
+    }
+
+    fn missing_pair(&self, component: Component) -> String {
+        let secret = &self.certificates().endpoint(component).secret;
+        format!("a serving certificate in Secret {secret} that its CA bundle verifies")
+    }
+
+    /// Whether the live DaemonSet under the name of the rendered one is another operator's that was not taken over yet.
+    async fn inherits_workload(
+        &self,
+        component: Component,
+        objects: &[Value],
+    ) -> Result<bool, Error> {
+        let rendered = objects.iter().find(|object| object["kind"] == "DaemonSet");
+        match (rendered, self.daemon_set(component)) {
+            (Some(rendered), Some(daemon_set)) if !self.applier().is_current(rendered) => {
+                self.applier().is_inherited(&daemon_set).await
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Whether pods of an older rendering may still answer for a DaemonSet.
@@ -206,38 +230,54 @@ impl Reconciler {
     }
 
     /// Why the wanted backend of a webhook could not answer a call; `None` when it could.
-    pub(super) async fn missing_backend(
-        &self,
-        component: Component,
-        standing: &super::certificates::Standing,
-    ) -> Option<String> {
-        if !standing.verified {
-            let secret = &self.certificates().endpoint(component).secret;
-            return Some(format!(
-                "a serving certificate in Secret {secret} that its CA bundle verifies"
-            ));
+    pub(super) async fn missing_backend(&self, rollout: &Rollout<'_>) -> Option<String> {
+        let component = rollout.component;
+        if standings(rollout).any(|(standing, _)| !standing.verified) {
+            return Some(self.missing_pair(component));
         }
-        let dedicated = self.settings().components.serving == AdmissionServing::Dedicated;
-        if dedicated && !self.has_ready_pod(component).await {
-            return Some("a ready pod of its DaemonSet".to_owned());
+        match self.settings().components.serving {
+            AdmissionServing::Dedicated if self.has_ready_pod(component).await => None,
+            AdmissionServing::Dedicated => Some("a ready pod of its DaemonSet".to_owned()),
+            AdmissionServing::InProcess => {
+                let checked = self.own_checks().run().await;
+                let failed = checked
+                    .findings()
+                    .find_map(|(name, finding)| Some((name, finding.as_ref().err()?.clone())));
+                failed.map(|(name, reason)| format!("this process: {name}: {reason}"))
+            }
         }
-        None
     }
 }
 
-/// What the live configurations of a component carry.
-fn registered(component: Component, published: &Published) -> Vec<Bundle> {
-    configurations(component)
+/// How the configurations of a component can be registered, and how they are.
+fn standings<'a>(
+    rollout: &'a Rollout<'_>,
+) -> impl Iterator<Item = (&'a Standing, Option<&'a Registered>)> {
+    configurations(rollout.component)
         .iter()
-        .filter_map(|configuration| published.get(*configuration))
-        .map(|registered| {
-            registered
-                .ca_bundle
-                .as_deref()
-                .map(Bundle::from_live)
-                .unwrap_or_default()
+        .map(|configuration| {
+            let standing = rollout.issued.standing(*configuration);
+            (standing, rollout.published.get(*configuration))
+        })
+}
+
+/// Our bundle, where it is ours to fill in, and the live one, of each configuration of a component that is registered.
+fn registered(rollout: &Rollout<'_>) -> Vec<(Option<Bundle>, Bundle)> {
+    standings(rollout)
+        .filter_map(|(standing, live)| {
+            let ours = standing.registration.ca_bundle.as_deref();
+            let live = live?.ca_bundle.as_deref().unwrap_or_default();
+            Some((
+                ours.map(|pem| Bundle::from_live(pem.as_bytes())),
+                Bundle::from_live(live),
+            ))
         })
         .collect()
+}
+
+/// Whether what this process serves would be believed.
+fn is_answered(rollout: &Rollout<'_>) -> bool {
+    standings(rollout).all(|(standing, _)| standing.answered)
 }
 
 fn configurations(component: Component) -> &'static [Configuration] {

@@ -13,6 +13,7 @@
 
 mod announce;
 mod certificates;
+pub mod cleanup;
 pub mod config;
 pub mod controller;
 mod error;
@@ -24,11 +25,12 @@ pub mod lease;
 mod reconcile;
 mod report;
 mod rollout;
-mod status;
+mod standing;
+pub(crate) mod status;
 mod sync;
 mod teardown;
 
 pub use error::Error;
-pub use events::Events;
+pub use events::{Events, Reason};
 pub use inputs::Inputs;
 pub use reconcile::{Parts, Reconciler, Verdict};

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
-use tracing::{info, warn};
+use tracing::{Instrument, info, info_span, warn};
 
 use super::{
     announce::Announcer,
@@ -30,7 +30,7 @@ use crate::{
     apply::Applier,
     certs::{keeper::Keeper, serving::ServingStore},
     render::Renderer,
-    server::metrics::Metrics,
+    server::{health::Checks, metrics::Metrics},
     settings::Settings,
 };
 
@@ -63,6 +63,8 @@ pub struct Parts {
     pub keeper: Keeper,
     /// The pairs that this replica serves.
     pub serving: Arc<ServingStore>,
+    /// What has to hold of this process before it is registered as a webhook.
+    pub own_checks: Arc<Checks>,
     /// What wakes it.
     pub inputs: Inputs,
     /// Where Events are handed in.
@@ -78,6 +80,7 @@ pub struct Reconciler {
     renderer: Renderer,
     applier: Arc<Applier>,
     certificates: Certificates,
+    own_checks: Arc<Checks>,
     inputs: Inputs,
     announcer: Announcer,
     metrics: Arc<Metrics>,
@@ -100,16 +103,18 @@ impl Reconciler {
             renderer,
             keeper,
             serving,
+            own_checks,
             inputs,
             events,
             metrics,
         } = parts;
         Self {
             applier: Arc::new(Applier::new(client.clone(), &settings.process.namespace)),
-            certificates: Certificates::new(&settings, keeper, serving),
+            certificates: Certificates::new(&settings, keeper, serving, Arc::clone(&metrics)),
             client,
             settings,
             renderer,
+            own_checks,
             inputs,
             announcer: Announcer::new(events),
             metrics,
@@ -124,6 +129,7 @@ impl Reconciler {
     /// This replica begins to lead: what it knew may have changed.
     pub fn begin(&self) {
         self.applier.forget();
+        self.certificates.forget();
         self.alone.store(false, Ordering::Relaxed);
         *self.began.lock() = Instant::now();
     }
@@ -144,6 +150,10 @@ impl Reconciler {
 
     pub(super) fn certificates(&self) -> &Certificates {
         &self.certificates
+    }
+
+    pub(super) fn own_checks(&self) -> &Checks {
+        &self.own_checks
     }
 
     pub(super) fn announcer(&self) -> &Announcer {
@@ -178,7 +188,7 @@ impl Reconciler {
     /// One pass.
     pub async fn pass(&self) -> Verdict {
         let started = Instant::now();
-        let verdict = self.look().await;
+        let verdict = self.look().instrument(info_span!("pass")).await;
         let result = match verdict {
             Verdict::Settled { look_again: None } => "success",
             Verdict::Settled {

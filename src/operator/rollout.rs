@@ -6,18 +6,17 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    certificates::Standing,
+    certificates::Issued,
     handover::{Passage, keep_live_bundle},
     reconcile::Reconciler,
     report::Report,
-    teardown::is_webhook_configuration,
 };
 use crate::{
     api::SriovOperatorConfig,
     apply::{Applied, Error as ApplyError, ObjectRef},
     certs::{
         bundle::Bundle,
-        published::{Configuration, Published, Registered},
+        published::{Configuration, Published},
     },
     render::{Component, Rendered},
 };
@@ -31,8 +30,8 @@ pub(super) const LOOK_AT_FOREIGN: Duration = Duration::from_secs(30);
 pub(super) struct Rollout<'a> {
     pub(super) config: &'a SriovOperatorConfig,
     pub(super) component: Component,
-    /// How the component's webhook can be registered; `None` when it has none.
-    pub(super) standing: Option<&'a Standing>,
+    /// How webhook configurations can be registered.
+    pub(super) issued: &'a Issued,
     pub(super) published: &'a Published,
 }
 
@@ -67,6 +66,9 @@ impl Reconciler {
             }
         };
         tell(&passage, component, report);
+        if matches!(passage, Passage::Frozen(_)) {
+            return false;
+        }
         let (mut kept, mut created, mut backend_failed) = (Vec::new(), false, false);
         let once = rendered
             .created_once
@@ -86,21 +88,25 @@ impl Reconciler {
             if is_service && passage.keeps_service() {
                 continue;
             }
-            if is_webhook_configuration(reference.kind) {
+            if let Some(configuration) = configuration(&reference) {
                 if passage.keeps_configurations() {
                     continue;
                 }
-                let live = live(rollout, &reference);
+                let live = rollout.published.get(configuration);
                 if live.is_none()
                     && let Some(missing) = self.missing_for(rollout, backend_failed).await
                 {
                     report.waiting(component, missing, LOOK_AGAIN);
                     continue;
                 }
-                if let Some(bundle) = live.and_then(|live| live.ca_bundle.as_deref())
-                    && passage.keeps_old()
-                {
-                    keep_live_bundle(&mut object, &Bundle::from_live(bundle));
+                if let Some(live) = live {
+                    if passage.keeps_old() {
+                        let bundle = live.ca_bundle.as_deref().unwrap_or_default();
+                        keep_live_bundle(&mut object, &Bundle::from_live(bundle));
+                    } else if rollout.issued.standing(configuration).differs_from(live) {
+                        // Field ownership does not show what somebody did in our name.
+                        self.applier().doubt(&reference, &live.version);
+                    }
                 }
             }
             let done = self.apply(rollout, &reference, &object, once, report).await;
@@ -176,11 +182,10 @@ impl Reconciler {
 
     /// What a webhook configuration that does not exist waits for; `None` when it may be applied.
     async fn missing_for(&self, rollout: &Rollout<'_>, backend_failed: bool) -> Option<String> {
-        let standing = rollout.standing?;
         if backend_failed {
             return Some("its backend, which could not be applied".to_owned());
         }
-        self.missing_backend(rollout.component, standing).await
+        self.missing_backend(rollout).await
     }
 
     /// The DaemonSet of a component.
@@ -213,7 +218,7 @@ impl Reconciler {
 fn tell(passage: &Passage, component: Component, report: &mut Report) {
     match passage {
         Passage::Usual | Passage::Switching => {}
-        Passage::Held(missing) => report.waiting(
+        Passage::Frozen(missing) | Passage::Held(missing) => report.waiting(
             component,
             format!("{missing}, to take over from the backend that answers now"),
             LOOK_AGAIN,
@@ -227,10 +232,8 @@ fn tell(passage: &Passage, component: Component, report: &mut Report) {
     }
 }
 
-/// A configuration as it is registered.
-fn live<'a>(rollout: &'a Rollout<'_>, reference: &ObjectRef) -> Option<&'a Registered> {
-    Configuration::ALL
-        .into_iter()
-        .find(|known| known.name() == reference.name && known.kind() == reference.kind.kind)
-        .and_then(|known| rollout.published.get(known))
+fn configuration(object: &ObjectRef) -> Option<Configuration> {
+    Configuration::ALL.into_iter().find(|configuration| {
+        configuration.name() == object.name && configuration.kind() == object.kind.kind
+    })
 }

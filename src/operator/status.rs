@@ -18,7 +18,7 @@ use crate::{
 /// The longest message: a list of faults is cut there, never in the middle of a character.
 const LONGEST_MESSAGE: usize = 2048;
 /// Type of the condition that says whether everything is as the config wants.
-pub(super) const READY: &str = "Ready";
+pub(crate) const READY: &str = "Ready";
 /// Type of the condition that says whether something works but wants attention.
 pub(super) const DEGRADED: &str = "Degraded";
 
@@ -75,7 +75,8 @@ pub(super) fn conditions(
     vec![ready, degraded]
 }
 
-fn condition(
+/// One condition, with the transition time kept from the one before when its status is the same.
+pub(crate) fn condition(
     before: &[Condition],
     type_: &str,
     status: &str,

@@ -1,15 +1,14 @@
 //! The pass over a config that is there to stay: certificates, components, status.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Instant};
 
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PartialObjectMeta;
-use tracing::warn;
+use tracing::{Instrument, info_span, warn};
 
 use super::{
-    certificates::Issued,
     finalizer,
     reconcile::{LOOK_AGAIN, Reconciler, Verdict, owner_reference},
     report::Report,
@@ -17,7 +16,6 @@ use super::{
 };
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig},
-    certs::published::Published,
     features::{Feature, Features},
     inject,
     render::{self, Component, ComponentError, Desired, Facts, Owner, Owners},
@@ -106,6 +104,7 @@ impl Reconciler {
                 Timestamp::now(),
                 report,
             )
+            .instrument(info_span!("certificates"))
             .await;
         self.certificates().warn(report);
         self.announcer()
@@ -129,63 +128,62 @@ impl Reconciler {
             features: &features,
             hypershift: platform.hypershift,
             cluster_tls: profile.as_ref().map(|(options, _)| options),
-            operator_registration: &issued.operator.registration,
+            operator_registration: &issued.mutating.registration,
+            validating_registration: &issued.validating.registration,
             injector_registration: &issued.injector.registration,
             injector_condition: &condition,
         };
         let desired = render::all(self.renderer(), &facts, &owners(config, namespace));
         let components = desired.into_iter().map(|(component, desired)| {
-            self.roll_out_one(config, component, desired, &issued, &published)
+            let rollout = Rollout {
+                config,
+                component,
+                issued: &issued,
+                published: &published,
+            };
+            let span = info_span!("component", name = component.name());
+            async move { self.settle(&rollout, desired).await }.instrument(span)
         });
         for one in join_all(components).await {
             report.merge(one);
         }
     }
 
-    /// Brings one component to what it comes to. What fails there fails there only.
-    async fn roll_out_one(
+    /// Brings one component to what is desired, and measures it. What fails there fails there only.
+    async fn settle(
         &self,
-        config: &SriovOperatorConfig,
-        component: Component,
+        rollout: &Rollout<'_>,
         desired: Result<Desired, ComponentError>,
-        issued: &Issued,
-        published: &Published,
     ) -> Report {
+        let (component, started) = (rollout.component, Instant::now());
         let mut report = Report::default();
-        let (enabled, changed) = match desired {
+        let settled = match desired {
             Ok(Desired::Off) => {
                 let removed = self.remove_others(component, &[], &mut report).await;
-                (false, removed)
+                Some((false, removed))
             }
             Ok(Desired::On(rendered)) => {
-                let standing = match component {
-                    Component::OperatorWebhook => Some(&issued.operator),
-                    Component::Injector => Some(&issued.injector),
-                    _ => None,
-                };
-                let rollout = Rollout {
-                    config,
-                    component,
-                    standing,
-                    published,
-                };
-                let created = self.roll_out(&rollout, rendered, &mut report).await;
-                (true, created)
+                let created = self.roll_out(rollout, rendered, &mut report).await;
+                Some((true, created))
             }
             Err(ComponentError::Unsupported(what)) => {
                 report.unsupported(what);
-                return report;
+                None
             }
             Err(error) => {
                 report.lasting_fault(component, error);
-                return report;
+                None
             }
         };
         // What is still on its way, or fails, is told by the condition.
-        if report.is_fine() {
+        if let Some((enabled, changed)) = settled.filter(|_| report.is_fine()) {
             self.announcer()
-                .component(config, component, enabled, changed);
+                .component(rollout.config, component, enabled, changed);
         }
+        let result = if report.is_fine() { "success" } else { "error" };
+        self.metrics()
+            .operator
+            .rolled_out(component.name(), result, started.elapsed());
         report
     }
 

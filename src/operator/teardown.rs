@@ -13,20 +13,11 @@ const PROMETHEUS: &str = "monitoring.coreos.com";
 impl Reconciler {
     /// Removes every object of ours that templates make, and goes on with the others when one fails.
     pub(super) async fn remove_everything(&self, report: &mut Report) {
-        let mut objects: Vec<(Component, ObjectRef)> = Component::ALL
-            .into_iter()
-            .flat_map(|component| {
-                self.catalogue(component)
-                    .into_iter()
-                    .map(move |object| (component, object))
-            })
-            .collect();
-        objects.extend(switches().map(|switches| (Component::Injector, switches)));
-        let (configurations, others): (Vec<_>, Vec<_>) = objects
-            .into_iter()
-            .partition(|(_, object)| is_webhook_configuration(object.kind));
-        for (component, object) in configurations.iter().chain(others.iter().rev()) {
-            if let Err(error) = self.applier().remove(object).await {
+        for (component, object) in in_order_of_removal() {
+            if !self.is_possible(component) {
+                continue;
+            }
+            if let Err(error) = self.applier().remove(&object).await {
                 report.fault(component, error);
             }
         }
@@ -58,15 +49,17 @@ impl Reconciler {
 
     /// Every object that a component may have in any variant on this platform, in the order in which it is applied.
     pub(super) fn catalogue(&self, component: Component) -> Vec<ObjectRef> {
-        let cluster_type = self.settings().components.cluster_type;
-        if component == Component::MachineConfig && cluster_type != ClusterType::OpenShift {
-            return Vec::new();
+        if self.is_possible(component) {
+            catalogue(component)
+        } else {
+            Vec::new()
         }
-        component
-            .objects()
-            .iter()
-            .filter_map(|object| ObjectRef::find(object.api_version, object.kind, object.name))
-            .collect()
+    }
+
+    /// Whether the platform can have objects of a component. Elsewhere nobody may have the right to ask for them.
+    fn is_possible(&self, component: Component) -> bool {
+        component != Component::MachineConfig
+            || self.settings().components.cluster_type == ClusterType::OpenShift
     }
 
     /// What is watched for drift: everything that may be applied, but for kinds that nothing here makes objects of.
@@ -91,6 +84,54 @@ fn switches() -> Option<ObjectRef> {
     ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name)
 }
 
-pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {
+/// Every object that templates can make, in the order in which it is removed.
+pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
+    let mut objects: Vec<(Component, ObjectRef)> = Component::ALL
+        .into_iter()
+        .flat_map(|component| {
+            catalogue(component)
+                .into_iter()
+                .map(move |object| (component, object))
+        })
+        .collect();
+    objects.extend(switches().map(|switches| (Component::Injector, switches)));
+    let (mut ordered, mut others): (Vec<_>, Vec<_>) = objects
+        .into_iter()
+        .partition(|(_, object)| is_webhook_configuration(object.kind));
+    others.reverse();
+    ordered.append(&mut others);
+    ordered
+}
+
+/// Every object that a component may have in any variant, in the order in which it is applied.
+fn catalogue(component: Component) -> Vec<ObjectRef> {
+    component
+        .objects()
+        .iter()
+        .filter_map(|object| ObjectRef::find(object.api_version, object.kind, object.name))
+        .collect()
+}
+
+fn is_webhook_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_go_before_what_answers_them_and_everything_goes() {
+        let order = in_order_of_removal();
+        let last_configuration = order
+            .iter()
+            .rposition(|(_, object)| is_webhook_configuration(object.kind));
+        assert_eq!(last_configuration, Some(2));
+        for component in Component::ALL {
+            for object in catalogue(component) {
+                assert!(order.contains(&(component, object.clone())), "{object}");
+            }
+        }
+        assert!(order.iter().any(|(_, object)| object.name == SWITCHES.name));
+    }
 }

@@ -76,7 +76,8 @@ fn is_label_name(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-fn is_dns_subdomain(text: &str) -> bool {
+/// Whether a text is a DNS-1123 subdomain, which is what names of most objects are.
+pub fn is_dns_subdomain(text: &str) -> bool {
     let alphanumeric =
         |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     text.len() <= MAX_PREFIX_LENGTH

@@ -21,6 +21,7 @@ pub mod nic_ids;
 pub mod node_policy;
 mod operator_config;
 mod pool_config;
+pub mod schema;
 pub mod verdict;
 pub mod vf_range;
 
@@ -33,7 +34,10 @@ pub use self::{
     node_policy::{NicClaim, ParsedPolicy, claims},
     verdict::{Cause, Verdict},
 };
-use crate::api::{OVSNetworkSpec, SriovIBNetworkSpec, SriovNetworkSpec};
+use crate::{
+    api::{OVSNetworkSpec, SriovIBNetworkSpec, SriovNetworkSpec},
+    networks::NetworkKind,
+};
 
 /// The kinds that are admitted. Node states are written by the operator and its daemon and are not reviewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -178,9 +182,15 @@ pub fn validate(subject: &Subject<'_>, view: View<'_>, rules: &Rules) -> Verdict
         Kind::OperatorConfig => operator_config::validate(&review, view, rules, &mut verdict),
         Kind::NodePolicy => node_policy::validate(&review, view, rules, &mut verdict),
         Kind::PoolConfig => pool_config::validate(&review, &mut verdict),
-        Kind::Network => network::validate::<SriovNetworkSpec>(&review, rules, &mut verdict),
-        Kind::IbNetwork => network::validate::<SriovIBNetworkSpec>(&review, rules, &mut verdict),
-        Kind::OvsNetwork => network::validate::<OVSNetworkSpec>(&review, rules, &mut verdict),
+        Kind::Network => {
+            network::validate::<SriovNetworkSpec>(NetworkKind::Sriov, &review, rules, &mut verdict);
+        }
+        Kind::IbNetwork => {
+            network::validate::<SriovIBNetworkSpec>(NetworkKind::Ib, &review, rules, &mut verdict);
+        }
+        Kind::OvsNetwork => {
+            network::validate::<OVSNetworkSpec>(NetworkKind::Ovs, &review, rules, &mut verdict);
+        }
     }
     verdict
 }

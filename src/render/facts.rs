@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
+
 use crate::{
     api::SriovOperatorConfigSpec,
     features::Features,
@@ -21,8 +23,10 @@ pub struct Facts<'a> {
     pub hypershift: bool,
     /// What the cluster's TLS profile asks for; it replaces that of the settings as a whole.
     pub cluster_tls: Option<&'a TlsOptions>,
-    /// How far the webhooks of the custom resources are.
+    /// How far the webhook that defaults custom resources is.
     pub operator_registration: &'a Registration,
+    /// How far the webhook that validates custom resources is.
+    pub validating_registration: &'a Registration,
     /// How far the injector's webhook is.
     pub injector_registration: &'a Registration,
     /// The CEL expression that lets through the pods that need the injector, for the match-condition gate.
@@ -36,6 +40,13 @@ pub struct Registration {
     pub ca_bundle: Option<String>,
     /// The policy for as long as the webhook cannot be answered, in place of its own.
     pub failure_policy: Option<FailurePolicy>,
+}
+
+impl Registration {
+    /// The bundle as `caBundle` has it.
+    pub(super) fn encoded_bundle(&self) -> Option<String> {
+        self.ca_bundle.as_ref().map(|pem| STANDARD.encode(pem))
+    }
 }
 
 /// An object that owns others.

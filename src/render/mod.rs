@@ -28,7 +28,7 @@ pub use components::{
     ConfigDaemon, DedicatedWebhook, DevicePlugin, Injector, MachineConfig, MetricsExporter,
     OperatorWebhook, RESERVED_ENVIRONMENT, Switches,
 };
-pub use conditions::{MatchCondition, injector_condition};
+pub use conditions::MatchCondition;
 pub use error::{ComponentError, RenderError};
 pub use facts::{Facts, Owner, Owners, Registration};
 pub use objects::{MANAGED_BY, MANAGED_BY_LABEL};

@@ -144,8 +144,7 @@ mod tests {
         admission.answered("/mutate", 200, Duration::from_millis(3));
         admission.decided("/mutate", "CREATE", "patched");
         admission.faulted("/mutate", "panic");
-        metrics.certificates.reloaded("injector", true);
-        metrics.certificates.reloaded("operator", false);
+        metrics.certificates.reloaded("operator-webhook", 3, 1);
         metrics.certificates.expires("ca", 1.8e9);
         metrics.certificates.phase("overlap");
         let operator = &metrics.operator;
@@ -153,6 +152,7 @@ mod tests {
         operator.reconciled("sriovoperatorconfig", "success", Duration::from_millis(40));
         operator.applied("config-daemon", "applied");
         operator.repaired("operator-webhook");
+        operator.rolled_out("injector", "success", Duration::from_millis(9));
         metrics.stores.holds("nodes", 7);
         metrics.stores.fresh_at("nodes", 1.7e9);
         let webhook = metrics.server("webhook");
@@ -174,10 +174,12 @@ mod tests {
             r#"controller_runtime_reconcile_time_seconds_count{controller="sriovoperatorconfig"} 1"#,
             r#"leader_election_master_status{name="sriov-operator"} 1"#,
             r#"sriov_operator_admission_decisions_total{webhook="/mutate",operation="CREATE",outcome="patched"} 1"#,
-            r#"sriov_operator_certificate_reloads_total{certificate="operator",result="failed"} 1"#,
+            r#"sriov_operator_certificate_reloads_total{certificate="operator-webhook",result="succeeded"} 3"#,
+            r#"sriov_operator_certificate_reloads_total{certificate="operator-webhook",result="failed"} 1"#,
             r#"sriov_operator_certificate_expiry_timestamp_seconds{certificate="ca"} 1800000000.0"#,
             r#"sriov_operator_rotation_phase{phase="overlap"} 1"#,
             r#"sriov_operator_applies_total{component="config-daemon",result="applied"} 1"#,
+            r#"sriov_operator_component_reconcile_seconds_count{component="injector",result="success"} 1"#,
             r#"sriov_operator_drift_repairs_total{component="operator-webhook"} 1"#,
             r#"sriov_operator_store_objects{store="nodes"} 7"#,
             r#"sriov_operator_store_fresh_timestamp_seconds{store="nodes"} 1700000000.0"#,
@@ -200,6 +202,14 @@ mod tests {
         let text = metrics.encode().unwrap();
         assert!(text.contains(r#"sriov_operator_rotation_phase{phase="stable"} 1"#));
         assert!(!text.contains("overlap"));
+    }
+
+    #[test]
+    fn who_does_not_lead_tells_of_no_rotation() {
+        let metrics = busy();
+        metrics.certificates.forget_authority();
+        let text = metrics.encode().unwrap();
+        assert!(!text.contains("overlap") && !text.contains(r#"certificate="ca""#));
     }
 
     #[test]

@@ -93,6 +93,8 @@ fn ca_bundle(text: &str) -> Option<String> {
         let packed: String = pem.split_whitespace().collect();
         pem = String::from_utf8(STANDARD.decode(packed).ok()?).ok()?;
     }
+    // Two files joined without a newline in between.
+    let pem = pem.replace("----------BEGIN ", "-----\n-----BEGIN ");
     let blocks: Vec<Pem> = Pem::iter_from_buffer(pem.as_bytes())
         .collect::<Result<_, _>>()
         .ok()?;

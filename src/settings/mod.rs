@@ -22,9 +22,16 @@ use serde::Serialize;
 
 pub use certificates::{CertificateMode, ProvidedBundles};
 pub use flags::{Flags, Run, SettingsCommand, Webhook};
-pub use parse::{BindAddress, PolicyPort, format_duration};
+pub use parse::{BindAddress, PolicyPort, duration as parse_duration, format_duration};
 pub use reader::SettingsError;
 pub use table::{Group, SETTINGS, Scope, Setting};
+
+/// The variable with the CA bundle of the operator webhook's own pair.
+pub const OPERATOR_CA_CRT: &str =
+    table::ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_CA_CRT.variable;
+/// The variable with the CA bundle of the injector's own pair.
+pub const INJECTOR_CA_CRT: &str =
+    table::ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_CA_CRT.variable;
 
 use reader::Reader;
 use tls::TlsOptions;

@@ -68,7 +68,7 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
 }
 
 /// `90s`, `5m`, `1h30m`, `3650d`, `250ms`; a bare `0` is zero.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }

@@ -279,6 +279,33 @@ fn the_certificate_mode_follows_from_the_variables() {
 }
 
 #[test]
+fn a_ca_bundle_is_pem_or_base64_of_it_and_files_may_be_joined() {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let (first, second) = (ca(), ca());
+    let both = format!("{first}{second}");
+    let encoded = STANDARD.encode(&both);
+    let wrapped = format!("{}\n{}\n", &encoded[..76], &encoded[76..]);
+    let injector = (
+        "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_CA_CRT",
+        &*first,
+    );
+    for value in [
+        both.clone(),
+        encoded.clone(),
+        wrapped,
+        STANDARD.encode(&encoded),
+        format!("{}{second}", first.trim_end()),
+    ] {
+        let variable = "ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_CA_CRT";
+        let settings = read(&[], &[(variable, &value), injector]).unwrap();
+        let CertificateMode::Provided(bundles) = settings.certificate_mode else {
+            panic!("the mode is {:?}", settings.certificate_mode);
+        };
+        assert_eq!(bundles.operator, both);
+    }
+}
+
+#[test]
 fn one_secret_cannot_hold_two_pairs_that_we_make() {
     let name = [(
         "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_SECRET_NAME",

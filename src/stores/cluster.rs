@@ -8,6 +8,7 @@ use kube::Resource;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, debug_span};
 
 use super::mirror::{Mirror, NotReady, Status, Watched, mirror};
 use super::recent::Recent;
@@ -104,7 +105,8 @@ impl ClusterStores {
             return Ok(policy::validate(subject, View::from(&*cluster), rules));
         }
         if !self.policy_watch.health().live(Instant::now()) {
-            self.policies.refresh().await?;
+            let span = debug_span!("list policies");
+            self.policies.refresh().instrument(span).await?;
         }
         let now = Instant::now();
         let mut recent = self.recent.lock();

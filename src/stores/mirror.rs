@@ -18,6 +18,7 @@ use super::source::Source;
 /// A long task that keeps one store like the cluster.
 pub struct Mirror {
     what: &'static str,
+    health: Arc<Health>,
     run: BoxFuture<'static, Infallible>,
 }
 
@@ -26,6 +27,12 @@ impl Mirror {
     #[must_use]
     pub fn name(&self) -> String {
         format!("watch of {}", self.what)
+    }
+
+    /// Returns once the first list has ended; a kind that the server does not know is an empty list.
+    pub fn filled(&self) -> impl Future<Output = ()> + Send + use<> {
+        let health = Arc::clone(&self.health);
+        async move { health.wait_filled().await }
     }
 
     /// Runs until `shutdown`.
@@ -114,8 +121,12 @@ pub(super) fn mirror<S: Sink>(
         store: Arc::<S>::clone(sink),
     };
     let reflector = Reflector::new(client.clone(), source, Arc::clone(sink), health, malformed);
-    let run = reflector.run().boxed();
-    (watched, Mirror { what, run })
+    let mirror = Mirror {
+        what,
+        health: Arc::clone(&watched.health),
+        run: reflector.run().boxed(),
+    };
+    (watched, mirror)
 }
 
 impl Watched {

@@ -10,10 +10,21 @@ use serde_json::value::RawValue;
 
 /// What names an object of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Key {
+pub struct Key {
     /// Empty for what has no namespace.
-    pub(super) namespace: Box<str>,
-    pub(super) name: Box<str>,
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+impl Key {
+    /// The key of the object of that name; `namespace` is empty for what has none.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
 }
 
 impl fmt::Display for Key {

@@ -3,6 +3,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use tokio::time::sleep;
+
 use super::*;
 
 const STOP: Stop = Stop {
@@ -29,11 +31,12 @@ impl Story {
 }
 
 /// A supervisor with one task a stage, each of which takes a second to end once asked.
-fn three_stages(story: &Story) -> Supervisor {
+fn four_stages(story: &Story) -> Supervisor {
     let mut supervisor = Supervisor::new();
     for (name, stage) in [
-        ("lease", Stage::Supporting),
+        ("stores", Stage::Supporting),
         ("server", Stage::Serving),
+        ("lease", Stage::Electing),
         ("operator", Stage::Writing),
     ] {
         let (story, stopping) = (story.clone(), supervisor.stopping(stage));
@@ -48,9 +51,9 @@ fn three_stages(story: &Story) -> Supervisor {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_stops_serving_then_writing_then_the_rest() {
+async fn a_signal_stops_writing_at_once_then_serving_then_the_rest() {
     let story = Story::new();
-    let supervisor = three_stages(&story);
+    let supervisor = four_stages(&story);
     let leaving = supervisor.leaving();
     let (signals, receiver) = mpsc::channel(2);
     let seen = story.clone();
@@ -64,9 +67,10 @@ async fn a_signal_stops_serving_then_writing_then_the_rest() {
         story.told(),
         [
             (0, "not ready"),
+            (1, "operator"),
+            (2, "lease"),
             (6, "server"),
-            (7, "operator"),
-            (8, "lease")
+            (7, "stores")
         ]
     );
 }
@@ -74,7 +78,7 @@ async fn a_signal_stops_serving_then_writing_then_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn a_second_signal_ends_at_once() {
     let story = Story::new();
-    let supervisor = three_stages(&story);
+    let supervisor = four_stages(&story);
     let (signals, receiver) = mpsc::channel(2);
     signals.send(StopSignal::Terminate).await.unwrap();
     signals.send(StopSignal::Interrupt).await.unwrap();
@@ -93,7 +97,7 @@ async fn the_first_task_to_end_unasked_stops_the_others_and_is_named() {
     ];
     for (ending, message) in endings {
         let story = Story::new();
-        let mut supervisor = three_stages(&story);
+        let mut supervisor = four_stages(&story);
         supervisor.spawn("watcher", Stage::Supporting, async move {
             sleep(Duration::from_secs(3)).await;
             ending()
@@ -103,7 +107,7 @@ async fn the_first_task_to_end_unasked_stops_the_others_and_is_named() {
         assert_eq!(failure.to_string(), message);
         assert_eq!(
             story.told(),
-            [(4, "server"), (5, "operator"), (6, "lease")],
+            [(4, "operator"), (5, "lease"), (6, "server"), (7, "stores")],
             "no delay after a failure, and the Lease is still released"
         );
     }
@@ -112,7 +116,7 @@ async fn the_first_task_to_end_unasked_stops_the_others_and_is_named() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_does_not_stop_holds_up_nothing_after_it() {
     let story = Story::new();
-    let mut supervisor = three_stages(&story);
+    let mut supervisor = four_stages(&story);
     supervisor.spawn(
         "deaf",
         Stage::Serving,
@@ -124,25 +128,25 @@ async fn a_task_that_does_not_stop_holds_up_nothing_after_it() {
     assert_eq!(failure.to_string(), "deaf did not stop within 20s");
     assert_eq!(
         story.told(),
-        [(6, "server"), (26, "operator"), (27, "lease")]
+        [(1, "operator"), (2, "lease"), (6, "server"), (26, "stores")]
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_of_a_later_stage_that_dies_during_the_stop_is_reported() {
     let story = Story::new();
-    let mut supervisor = three_stages(&story);
-    supervisor.spawn("stores", Stage::Supporting, async {
+    let mut supervisor = four_stages(&story);
+    supervisor.spawn("metrics", Stage::Supporting, async {
         sleep(Duration::from_millis(5_500)).await;
         Err::<(), TaskError>("lost".into())
     });
     let (signals, receiver) = mpsc::channel(2);
     signals.send(StopSignal::Terminate).await.unwrap();
     let failure = supervisor.run(receiver, STOP).await.unwrap_err();
-    assert_eq!(failure.to_string(), "stores failed: lost");
+    assert_eq!(failure.to_string(), "metrics failed: lost");
     assert_eq!(
         story.told(),
-        [(6, "server"), (7, "operator"), (8, "lease")],
+        [(1, "operator"), (2, "lease"), (6, "server"), (7, "stores")],
         "the others stop in order all the same"
     );
 }

@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::assets;
 use super::audit::{self, Call};
+use super::gateway::Gateway;
 use super::loopback::Loopback;
 use super::operator::Operator;
 use super::pki::Pki;
@@ -32,8 +33,10 @@ static AT_ONCE: Semaphore = Semaphore::const_new(2);
 
 /// A running control plane.
 pub(crate) struct Cluster {
-    /// Ended in this order: clients of a server before the server, files last.
-    processes: Vec<Process>,
+    // Ended in this order: clients of a server before the server, files last.
+    controllers: Option<Process>,
+    api_server: Process,
+    _etcd: Process,
     addresses: Loopback,
     pki: Pki,
     admin: User,
@@ -44,6 +47,15 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// etcd and kube-apiserver.
     pub(crate) async fn boot() -> Result<Self> {
+        Self::boot_with(false).await
+    }
+
+    /// The same, with an API server that presents a client certificate to webhooks, as an administrator can have it do.
+    pub(crate) async fn boot_known_to_webhooks() -> Result<Self> {
+        Self::boot_with(true).await
+    }
+
+    async fn boot_with(known_to_webhooks: bool) -> Result<Self> {
         let turn = AT_ONCE.acquire().await?;
         let directory = tempfile::Builder::new()
             .prefix("sriov-operator-")
@@ -51,6 +63,9 @@ impl Cluster {
         let addresses = Loopback::claim()?;
         let pki = Pki::create(directory.path(), addresses.control_plane())?;
         let mut etcd = start_etcd(&addresses, directory.path())?;
+        if known_to_webhooks {
+            write_admission_configuration(&pki, directory.path())?;
+        }
         let mut api_server = start_api_server(&addresses, &pki, directory.path())?;
         let kubeconfig = admin_kubeconfig(&addresses, &pki);
         std::fs::write(directory.path().join("admin.kubeconfig"), &kubeconfig)?;
@@ -67,13 +82,46 @@ impl Cluster {
         etcd.check_running()?;
         api_server.check_running()?;
         Ok(Self {
-            processes: vec![api_server, etcd],
+            controllers: None,
+            api_server,
+            _etcd: etcd,
             addresses,
             pki,
             admin,
             directory,
             _turn: turn,
         })
+    }
+
+    /// Ends the API server as a crash does.
+    pub(crate) fn stop_api_server(&mut self) {
+        self.api_server.kill();
+    }
+
+    /// Starts it again on the same data, and waits until it is ready.
+    pub(crate) async fn start_api_server(&mut self) -> Result<()> {
+        self.api_server = start_api_server(&self.addresses, &self.pki, self.directory.path())?;
+        eventually(BOOT_TIME, "the API server to be back", async || {
+            self.api_server.check_running()?;
+            ready(&self.admin).await
+        })
+        .await
+    }
+
+    /// A gateway to the API server, to make trouble in.
+    pub(crate) async fn gateway(&self, number: u8) -> Result<Gateway> {
+        let kubeconfig = std::fs::read_to_string(self.admin_kubeconfig())?;
+        Gateway::start(&kubeconfig, self.addresses.replica(number)).await
+    }
+
+    /// The cluster's certificates.
+    pub(crate) fn pki(&self) -> &Pki {
+        &self.pki
+    }
+
+    /// Where its files are.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Adds the controllers for garbage collection, namespaces and service accounts.
@@ -96,7 +144,7 @@ impl Cluster {
             environment: Vec::new(),
             log: self.directory.path().join("kube-controller-manager.log"),
         })?;
-        self.processes.insert(0, process);
+        self.controllers = Some(process);
         Ok(self)
     }
 
@@ -195,7 +243,7 @@ fn start_api_server(addresses: &Loopback, pki: &Pki, directory: &Path) -> Result
     let address = addresses.api_server();
     let audit_policy = directory.join("audit-policy.json");
     std::fs::write(&audit_policy, audit::policy().to_string())?;
-    let arguments = vec![
+    let mut arguments = vec![
         format!("--etcd-servers=http://{}", addresses.etcd()),
         format!("--bind-address={}", address.ip()),
         format!("--advertise-address={}", address.ip()),
@@ -222,6 +270,13 @@ fn start_api_server(addresses: &Loopback, pki: &Pki, directory: &Path) -> Result
         format!("--audit-policy-file={}", audit_policy.display()),
         format!("--audit-log-path={}", directory.join("audit.log").display()),
     ];
+    let admission = directory.join(ADMISSION_CONFIGURATION);
+    if admission.is_file() {
+        arguments.push(format!(
+            "--admission-control-config-file={}",
+            admission.display()
+        ));
+    }
     Process::start(Launch {
         name: "kube-apiserver",
         program: &assets::binary("kube-apiserver")?,
@@ -229,6 +284,42 @@ fn start_api_server(addresses: &Loopback, pki: &Pki, directory: &Path) -> Result
         environment: Vec::new(),
         log: directory.join("kube-apiserver.log"),
     })
+}
+
+const ADMISSION_CONFIGURATION: &str = "admission.json";
+
+/// Lets the API server present a certificate to every webhook.
+fn write_admission_configuration(pki: &Pki, directory: &Path) -> Result<()> {
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "users": [{ "name": "*", "user": {
+            "client-certificate-data": base64(&pki.admin_certificate),
+            "client-key-data": base64(&pki.admin_key),
+        } }],
+    });
+    let path = directory.join("webhooks.kubeconfig");
+    std::fs::write(&path, kubeconfig.to_string())?;
+    let plugins: Vec<Value> = ["ValidatingAdmissionWebhook", "MutatingAdmissionWebhook"]
+        .iter()
+        .map(|plugin| {
+            json!({ "name": plugin, "configuration": {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": "WebhookAdmissionConfiguration",
+                "kubeConfigFile": path,
+            } })
+        })
+        .collect();
+    let configuration = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AdmissionConfiguration",
+        "plugins": plugins,
+    });
+    std::fs::write(
+        directory.join(ADMISSION_CONFIGURATION),
+        configuration.to_string(),
+    )?;
+    Ok(())
 }
 
 fn admin_kubeconfig(addresses: &Loopback, pki: &Pki) -> String {

@@ -1,32 +1,33 @@
-//! What an administrator applies before the operator runs: the namespace, the shipped CRDs and roles, and the
-//! ConfigMap of supported NICs.
+//! What an administrator applies before the operator runs: namespace, definitions, accounts and roles of the install manifest.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::NAMESPACE;
 use super::kinds::{self, Kind, text};
 use super::user::User;
 use super::wait::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What of deploy/install.yaml the tests need: not the Deployment, since the operator runs as a process, and not what comes
+/// with the seeds.
+const KINDS: [&str; 7] = [
+    "CustomResourceDefinition",
+    "Namespace",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+];
+
 /// All that an administrator applies: the namespace, the definitions, and what the operator runs as.
 pub(crate) fn shipped() -> Result<Vec<Value>> {
-    let directory = root().join("deploy/crds");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)
-        .with_context(|| format!("failed to read {}", directory.display()))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<_>>()?;
-    files.sort();
-    files.push(root().join("deploy/rbac.yaml"));
-    let mut objects = vec![namespace_object(NAMESPACE)];
-    for file in &files {
-        objects.extend(read_yaml(file)?);
-    }
+    let mut objects = read_yaml(&root().join("deploy/install.yaml"))?;
+    objects.retain(|object| KINDS.contains(&text(object, "/kind")));
     Ok(objects)
 }
 

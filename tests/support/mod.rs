@@ -10,18 +10,28 @@
 //! user      -> REST calls of one account, with their status and warnings
 //! manifests -> the repository's CRDs and roles, as applied by an administrator
 //! probe     -> GETs of health and metrics
+//! caller    -> what an API server does to call a webhook, and what a stranger would
+//! gateway   -> the operator's way to the API server, in which trouble can be made
+//! issuer    -> certificates of others, and stand-ins for what fills in Secrets and bundles
+//! load      -> admissions at a steady rate, each of which has to be answered
 //! operator  -> one replica of the product
 //! proxy     -> what kube-proxy does: ClusterIP:443 to the ready replicas
 //! workload  -> a pod of a rendered DaemonSet that runs the product
 //! old_webhook -> another program that answers a webhook
 //! scene     -> all of that, installed and seeded, for tests
+//! cli       -> the commands that people run
 //! audit     -> what an account did, as the API server saw it
 //! ```
 
 pub(crate) mod assets;
 pub(crate) mod audit;
+pub(crate) mod caller;
+pub(crate) mod cli;
 pub(crate) mod cluster;
+pub(crate) mod gateway;
+pub(crate) mod issuer;
 pub(crate) mod kinds;
+pub(crate) mod load;
 pub(crate) mod loopback;
 pub(crate) mod manifests;
 pub(crate) mod old_webhook;

@@ -1,12 +1,12 @@
 //! One replica of the product: the real binary, at an address of its own as a pod would have, with nothing but its
 //! ServiceAccount's token.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use http::Method;
 use kube::config::Kubeconfig;
 use serde_json::json;
@@ -170,6 +170,54 @@ impl Operator {
         process.check_running()
     }
 
+    /// Reaches the API server by this kubeconfig from the next start on, with the token that it has.
+    pub(crate) fn reach(&mut self, server: &str) -> Result<()> {
+        let mut config: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&self.kubeconfig)?)?;
+        config["clusters"][0]["cluster"] = json!({ "server": server });
+        std::fs::write(&self.kubeconfig, config.to_string())?;
+        Ok(())
+    }
+
+    /// Reads its token from this file from the next start on.
+    pub(crate) fn token_file(&mut self, path: &Path) -> Result<()> {
+        let mut config: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&self.kubeconfig)?)?;
+        config["users"][0]["user"] = json!({ "tokenFile": path });
+        std::fs::write(&self.kubeconfig, config.to_string())?;
+        Ok(())
+    }
+
+    /// Sends a signal by its short name, such as `TERM`.
+    pub(crate) fn signal(&self, signal: &str) -> Result<()> {
+        let process = self.process.as_ref();
+        process
+            .context("the operator is not started")?
+            .signal(signal)
+    }
+
+    /// How many files the process has open.
+    pub(crate) fn open_files(&self) -> Result<usize> {
+        let process = self.process.as_ref();
+        let id = process.context("the operator is not started")?.id();
+        Ok(std::fs::read_dir(format!("/proc/{id}/fd"))?.count())
+    }
+
+    /// Where it serves admission.
+    pub(crate) fn webhook(&self) -> SocketAddr {
+        SocketAddr::from((self.address, WEBHOOK_PORT))
+    }
+
+    /// The value of a metric, by its name with labels.
+    pub(crate) async fn metric(&self, name: &str) -> Result<Option<f64>> {
+        let (code, text) = Probe::new(self.address, METRICS_PORT)
+            .get("/metrics")
+            .await?;
+        ensure!(code == 200, "/metrics answered {code}");
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        Ok(value.map(str::trim).map(str::parse).transpose()?)
+    }
+
     /// Ends it as a kubelet does, and waits for it.
     pub(crate) async fn stop(&mut self) -> Result<ExitStatus> {
         let mut process = self.process.take().context("the operator is not started")?;
@@ -196,6 +244,21 @@ impl Operator {
     /// The last lines of its log.
     pub(crate) fn log(&self, lines: usize) -> String {
         tail(&self.log, lines)
+    }
+
+    /// Its process id.
+    #[allow(dead_code, reason = "only the bench asks for it")]
+    pub(crate) fn process_id(&self) -> Result<u32> {
+        let process = self
+            .process
+            .as_ref()
+            .context("the operator is not started")?;
+        Ok(process.id())
+    }
+
+    /// Its metrics endpoint.
+    pub(crate) fn metrics(&self) -> Probe {
+        Probe::new(self.address, METRICS_PORT)
     }
 
     /// Its health endpoint.

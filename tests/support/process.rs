@@ -74,6 +74,12 @@ impl Process {
         }
     }
 
+    /// The process id.
+    #[allow(dead_code, reason = "only the bench asks for it")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by its short name, such as `TERM`.
     pub(crate) fn signal(&self, signal: &str) -> Result<()> {
         let status = Command::new("sh")

@@ -57,6 +57,11 @@ impl Scene {
     /// Installed, nothing seeded.
     pub(crate) async fn bare(cluster: Cluster) -> Result<Self> {
         manifests::install(cluster.admin()).await?;
+        Self::beside(cluster).await
+    }
+
+    /// A replica, not started, on a cluster where everything is installed already.
+    pub(crate) async fn beside(cluster: Cluster) -> Result<Self> {
         let proxy = ServiceProxy::start(cluster.admin().client());
         let operator = cluster.operator(1).await?;
         proxy.add(operator.pod());

@@ -197,6 +197,13 @@ impl User {
         answer.object().map(drop)
     }
 
+    /// Replaces the stored object, which must not have changed since it was read.
+    pub(crate) async fn replace(&self, object: &Value) -> Result<Value> {
+        self.call(Method::PUT, &path_of(object)?, JSON, Some(object))
+            .await?
+            .object()
+    }
+
     /// What creating it would be answered; nothing is stored.
     pub(crate) async fn ask_create(&self, object: &Value) -> Result<Answer> {
         self.post(object, "?dryRun=All").await

@@ -16,6 +16,7 @@ struct Cluster {
     secrets: BTreeMap<String, Secret>,
     version: u64,
     writes: usize,
+    reads: usize,
 }
 
 /// One process's view of the shared cluster.
@@ -65,6 +66,10 @@ impl FakeSecrets {
         self.cluster.lock().writes
     }
 
+    pub(super) fn reads(&self) -> usize {
+        self.cluster.lock().reads
+    }
+
     /// A change by hand: like `kubectl replace`, it owns what it changes.
     pub(super) fn by_hand(&self, name: &str, edit: impl FnOnce(&mut Secret)) {
         let mut cluster = self.cluster.lock();
@@ -95,10 +100,10 @@ impl FakeSecrets {
         }
     }
 
-    async fn write(
+    async fn write<T>(
         &self,
-        change: impl FnOnce(&mut Cluster) -> Result<(), StoreError> + Send,
-    ) -> Result<(), StoreError> {
+        change: impl FnOnce(&mut Cluster) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
         self.pause().await;
         if self.lives_for.load(Ordering::Relaxed) == 0 {
             return Err(StoreError::TimedOut);
@@ -111,14 +116,15 @@ impl FakeSecrets {
 }
 
 impl Cluster {
-    fn put(&mut self, mut secret: Secret) {
+    fn put(&mut self, mut secret: Secret) -> Secret {
         self.version += 1;
         let version = self.version.to_string();
         let metadata = &mut secret.metadata;
         metadata.uid.get_or_insert_with(|| format!("uid-{version}"));
         metadata.resource_version = Some(version);
         let name = metadata.name.clone().unwrap_or_default();
-        self.secrets.insert(name, secret);
+        self.secrets.insert(name, secret.clone());
+        secret
     }
 
     fn guarded(&self, name: &str, version: Option<&str>) -> Result<Secret, StoreError> {
@@ -173,10 +179,11 @@ impl SecretStore for FakeSecrets {
 
     async fn read(&self, name: &str) -> Result<Option<Secret>, StoreError> {
         self.pause().await;
+        self.cluster.lock().reads += 1;
         Ok(self.get(name))
     }
 
-    async fn create(&self, secret: &Secret) -> Result<(), StoreError> {
+    async fn create(&self, secret: &Secret) -> Result<Secret, StoreError> {
         let mut secret = secret.clone();
         self.write(|cluster| {
             let name = secret.metadata.name.clone().unwrap_or_default();
@@ -184,13 +191,12 @@ impl SecretStore for FakeSecrets {
                 return Err(StoreError::Conflict);
             }
             own_all(&mut secret);
-            cluster.put(secret);
-            Ok(())
+            Ok(cluster.put(secret))
         })
         .await
     }
 
-    async fn merge(&self, name: &str, patch: &Value) -> Result<(), StoreError> {
+    async fn merge(&self, name: &str, patch: &Value) -> Result<Secret, StoreError> {
         self.write(|cluster| {
             let live = cluster.guarded(name, patch["metadata"]["resourceVersion"].as_str())?;
             assert_ne!(
@@ -202,13 +208,12 @@ impl SecretStore for FakeSecrets {
             json_patch::merge(&mut value, patch);
             let mut secret: Secret = serde_json::from_value(value).unwrap();
             own_all(&mut secret);
-            cluster.put(secret);
-            Ok(())
+            Ok(cluster.put(secret))
         })
         .await
     }
 
-    async fn apply(&self, secret: &Secret, force: bool) -> Result<(), StoreError> {
+    async fn apply(&self, secret: &Secret, force: bool) -> Result<Secret, StoreError> {
         self.write(|cluster| {
             let name = secret.metadata.name.clone().unwrap_or_default();
             let mut live = match (&secret.metadata.resource_version, force) {
@@ -244,8 +249,7 @@ impl SecretStore for FakeSecrets {
                 .map(|(key, _)| key.clone())
                 .collect();
             own(&mut live, &applied);
-            cluster.put(live);
-            Ok(())
+            Ok(cluster.put(live))
         })
         .await
     }

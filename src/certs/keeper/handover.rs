@@ -7,7 +7,6 @@ use super::store::SecretStore;
 use super::{Keeper, KeeperError, Request, store_error};
 use crate::certs::authority::AUTHORITY_NAME;
 use crate::certs::bundle::Bundle;
-use crate::certs::rotation::state::State;
 
 /// How the issuer of another mode brings its pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,18 +17,9 @@ pub enum NewIssuer {
     StartsAfresh,
 }
 
-/// How far a change of mode has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandOver {
-    /// Our CAs, as long as a pair of theirs may be served: to be published until the live bundle differs.
-    pub bundle: Bundle,
-    /// Whether nothing of ours is left.
-    pub done: bool,
-}
-
 impl<S: SecretStore> Keeper<S> {
     /// One look while another mode is in force: gives up what the new issuer has filled, removes what is in its way,
-    /// and the CA when nothing needs it any more. Writes nothing once that is done.
+    /// and the CA when nothing needs it any more. Returns whether nothing of ours is left; then it writes nothing.
     ///
     /// # Errors
     /// When a request fails; the next look goes on from there.
@@ -37,7 +27,7 @@ impl<S: SecretStore> Keeper<S> {
         &self,
         request: Request<'_>,
         issuer: NewIssuer,
-    ) -> Result<HandOver, KeeperError> {
+    ) -> Result<bool, KeeperError> {
         let mut pending = false;
         for endpoint in request.endpoints {
             let Some(secret) = self.read_ours(&endpoint.secret, request).await? else {
@@ -47,6 +37,7 @@ impl<S: SecretStore> Keeper<S> {
                 self.store
                     .apply(&secrets::release(&secret), true)
                     .await
+                    .map(drop)
                     .map_err(store_error("release", &endpoint.secret))?;
             } else if issuer == NewIssuer::StartsAfresh {
                 self.delete(&secret).await?;
@@ -55,10 +46,7 @@ impl<S: SecretStore> Keeper<S> {
             }
         }
         let Some(authority) = self.read_ours(AUTHORITY_SECRET, request).await? else {
-            return Ok(HandOver {
-                bundle: Bundle::default(),
-                done: !pending,
-            });
+            return Ok(!pending);
         };
         let still_published = request
             .observed
@@ -66,16 +54,10 @@ impl<S: SecretStore> Keeper<S> {
             .flat_map(Bundle::certificates)
             .any(|one| one.common_name() == AUTHORITY_NAME);
         if pending || still_published {
-            return Ok(HandOver {
-                bundle: State::decode(&secrets::data(&authority)).state.bundle(),
-                done: false,
-            });
+            return Ok(false);
         }
         self.delete(&authority).await?;
-        Ok(HandOver {
-            bundle: Bundle::default(),
-            done: true,
-        })
+        Ok(true)
     }
 
     /// Deletes every Secret of ours; somebody else's stay.

@@ -4,6 +4,7 @@
 //! write is guarded by what was read, so whoever comes second reads again and takes over what the first one made. A
 //! Secret that is somebody else's is never written. Other modes: see [`handover`].
 
+pub mod cache;
 pub mod handover;
 mod report;
 pub mod secrets;
@@ -22,6 +23,7 @@ use super::pair::PairContents;
 use super::rotation::leaves::{LeafStep, LeafView, Reason};
 use super::rotation::state::{ALL_KEYS, State};
 use super::rotation::{Plan, Situation, plan};
+use cache::CachedSecrets;
 use secrets::{AUTHORITY_SECRET, SERVING_KEYS};
 use store::{KubeSecrets, SecretStore, StoreError};
 
@@ -32,7 +34,7 @@ pub use report::{KeeperError, KeeperOutcome, News, Request};
 const ATTEMPTS: usize = 8;
 
 /// The keeper of the Secrets in one namespace.
-pub struct Keeper<S = KubeSecrets> {
+pub struct Keeper<S = CachedSecrets> {
     store: S,
     lifetimes: Lifetimes,
 }
@@ -49,7 +51,23 @@ struct Live {
 impl Keeper {
     /// A keeper of the Secrets in `namespace`.
     pub fn new(client: Client, namespace: &str, lifetimes: Lifetimes) -> Self {
-        Self::with_store(KubeSecrets::new(client, namespace), lifetimes)
+        let store = CachedSecrets::new(KubeSecrets::new(client, namespace));
+        Self::with_store(store, lifetimes)
+    }
+
+    /// Forgets what the Secrets were, as one who begins to lead does.
+    pub fn forget(&self) {
+        self.store.forget();
+    }
+
+    /// Follows the Secrets of `endpoints` and the CA's until dropped, and calls `changed` when somebody else changed
+    /// one. While it runs, a look reads nothing that is known.
+    pub async fn follow(&self, endpoints: &[Endpoint], changed: impl Fn()) {
+        let mut names: Vec<String> = endpoints.iter().map(|one| one.secret.clone()).collect();
+        names.push(AUTHORITY_SECRET.to_owned());
+        names.sort();
+        names.dedup();
+        self.store.follow(&names, changed).await;
     }
 }
 
@@ -176,20 +194,21 @@ impl<S: SecretStore> Keeper<S> {
             request.owner,
             &planned.state.encode(),
         );
-        let failed = |verb| store_error(verb, AUTHORITY_SECRET);
-        match &live.authority {
-            Some(secret) if secrets::is_as_wanted(secret, &wanted, &ALL_KEYS) => Ok(()),
+        let (verb, written) = match &live.authority {
+            Some(secret) if secrets::is_as_wanted(secret, &wanted, &ALL_KEYS) => return Ok(()),
             Some(secret) if secrets::must_be_recreated(secret, &wanted) => {
                 self.delete(secret).await?;
-                self.store.create(&wanted).await.map_err(failed("create"))
+                ("create", self.store.create(&wanted).await)
             }
-            Some(secret) => self
-                .store
-                .merge(AUTHORITY_SECRET, &secrets::authority_patch(secret, &wanted))
-                .await
-                .map_err(failed("patch")),
-            None => self.store.create(&wanted).await.map_err(failed("create")),
-        }
+            Some(secret) => {
+                let patch = secrets::authority_patch(secret, &wanted);
+                ("patch", self.store.merge(AUTHORITY_SECRET, &patch).await)
+            }
+            None => ("create", self.store.create(&wanted).await),
+        };
+        written
+            .map(drop)
+            .map_err(store_error(verb, AUTHORITY_SECRET))
     }
 
     async fn write_serving(
@@ -256,30 +275,20 @@ impl<S: SecretStore> Keeper<S> {
         wanted: Secret,
         name: &str,
     ) -> Result<(), KeeperError> {
-        let failed = |verb| store_error(verb, name);
-        let Some(live) = live else {
+        let (verb, written) = match live {
             // Without force: if somebody else creates it at this moment, its fields are not taken over.
-            return self
-                .store
-                .apply(&wanted, false)
-                .await
-                .map_err(failed("create"));
+            None => ("create", self.store.apply(&wanted, false).await),
+            Some(live) if secrets::is_as_wanted(live, &wanted, &SERVING_KEYS) => return Ok(()),
+            Some(live) if secrets::must_be_recreated(live, &wanted) => {
+                self.delete(live).await?;
+                ("create", self.store.apply(&wanted, false).await)
+            }
+            Some(live) => {
+                let wanted = secrets::guarded(wanted, live);
+                ("apply", self.store.apply(&wanted, true).await)
+            }
         };
-        if secrets::is_as_wanted(live, &wanted, &SERVING_KEYS) {
-            return Ok(());
-        }
-        if secrets::must_be_recreated(live, &wanted) {
-            self.delete(live).await?;
-            return self
-                .store
-                .apply(&wanted, false)
-                .await
-                .map_err(failed("create"));
-        }
-        self.store
-            .apply(&secrets::guarded(wanted, live), true)
-            .await
-            .map_err(failed("apply"))
+        written.map(drop).map_err(store_error(verb, name))
     }
 
     async fn read_one(&self, name: &str) -> Result<Option<Secret>, KeeperError> {

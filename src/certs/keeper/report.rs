@@ -14,11 +14,7 @@ use crate::certs::bundle::Bundle;
 use crate::certs::names::Endpoint;
 use crate::certs::rotation::leaves::Reason;
 use crate::certs::rotation::{Change, Phase};
-
-/// The variables that switch to certificates of the administrator's own.
-pub(super) const OPERATOR_CA_CRT: &str = "ADMISSION_CONTROLLERS_CERTIFICATES_OPERATOR_CA_CRT";
-/// See [`OPERATOR_CA_CRT`].
-pub(super) const INJECTOR_CA_CRT: &str = "ADMISSION_CONTROLLERS_CERTIFICATES_INJECTOR_CA_CRT";
+use crate::settings::{INJECTOR_CA_CRT, OPERATOR_CA_CRT};
 
 /// What one look needs to know from outside.
 #[derive(Clone, Copy, Debug)]

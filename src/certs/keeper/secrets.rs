@@ -24,7 +24,7 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// Whether a Secret is ours: our label, a controller reference to our configuration, or data that we wrote last. One
 /// sign is enough, so that a label removed by hand does not lock the operator out of its own Secret.
-pub(super) fn is_ours(secret: &Secret, owner: &OwnerReference) -> bool {
+pub fn is_ours(secret: &Secret, owner: &OwnerReference) -> bool {
     let metadata = &secret.metadata;
     let labelled = metadata
         .labels

@@ -29,7 +29,7 @@ pub enum StoreError {
     Api(Box<Error>),
 }
 
-/// Secrets of one namespace.
+/// Secrets of one namespace. What is written comes back as it is stored.
 pub trait SecretStore: Send + Sync {
     /// The namespace.
     fn namespace(&self) -> &str;
@@ -38,14 +38,14 @@ pub trait SecretStore: Send + Sync {
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Secret>, StoreError>> + Send;
 
     /// Creates one; [`StoreError::Conflict`] when it exists.
-    fn create(&self, secret: &Secret) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn create(&self, secret: &Secret) -> impl Future<Output = Result<Secret, StoreError>> + Send;
 
     /// Changes one by a merge patch, which names a `resourceVersion`.
     fn merge(
         &self,
         name: &str,
         patch: &Value,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<Secret, StoreError>> + Send;
 
     /// Server-side apply. `force` takes over fields of others: only for what was read as ours, at that
     /// `resourceVersion`.
@@ -53,7 +53,7 @@ pub trait SecretStore: Send + Sync {
         &self,
         secret: &Secret,
         force: bool,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<Secret, StoreError>> + Send;
 
     /// Deletes the one with this uid; one that is gone already counts as deleted.
     fn delete(&self, name: &str, uid: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -74,6 +74,11 @@ impl KubeSecrets {
             namespace: namespace.to_owned(),
         }
     }
+
+    /// For the watches.
+    pub(super) fn api(&self) -> Api<Secret> {
+        self.api.clone()
+    }
 }
 
 impl SecretStore for KubeSecrets {
@@ -85,32 +90,29 @@ impl SecretStore for KubeSecrets {
         within_deadline(self.api.get_opt(name)).await
     }
 
-    async fn create(&self, secret: &Secret) -> Result<(), StoreError> {
+    async fn create(&self, secret: &Secret) -> Result<Secret, StoreError> {
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        within_deadline(self.api.create(&params, secret)).await?;
-        Ok(())
+        within_deadline(self.api.create(&params, secret)).await
     }
 
-    async fn merge(&self, name: &str, patch: &Value) -> Result<(), StoreError> {
+    async fn merge(&self, name: &str, patch: &Value) -> Result<Secret, StoreError> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        within_deadline(self.api.patch(name, &params, &Patch::Merge(patch))).await?;
-        Ok(())
+        within_deadline(self.api.patch(name, &params, &Patch::Merge(patch))).await
     }
 
-    async fn apply(&self, secret: &Secret, force: bool) -> Result<(), StoreError> {
+    async fn apply(&self, secret: &Secret, force: bool) -> Result<Secret, StoreError> {
         let name = secret.metadata.name.as_deref().unwrap_or_default();
         let params = PatchParams {
             force,
             ..PatchParams::apply(FIELD_MANAGER)
         };
-        within_deadline(self.api.patch(name, &params, &Patch::Apply(secret))).await?;
-        Ok(())
+        within_deadline(self.api.patch(name, &params, &Patch::Apply(secret))).await
     }
 
     async fn delete(&self, name: &str, uid: &str) -> Result<(), StoreError> {

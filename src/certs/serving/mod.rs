@@ -10,7 +10,6 @@ pub mod watch;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -28,8 +27,6 @@ use slot::{Outcome, Slot, Trust};
 pub struct ServingStore {
     slots: Mutex<Vec<Slot>>,
     table: ArcSwap<Table>,
-    reloads: AtomicU64,
-    refusals: AtomicU64,
     changed: signal::Sender<u64>,
 }
 
@@ -42,9 +39,11 @@ pub struct Status {
     pub serves_until: Option<Timestamp>,
     /// Why the Secret's present content is not used, if it is not.
     pub refused: Option<PairError>,
+    /// How often that came to pass since the start.
+    pub reloads: Reloads,
 }
 
-/// How often pairs were swapped and refused since the start.
+/// How often an endpoint's pair was swapped, and one refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reloads {
     /// Pairs taken into use.
@@ -69,8 +68,6 @@ impl ServingStore {
         Self {
             slots: Mutex::new(slots.collect()),
             table: ArcSwap::default(),
-            reloads: AtomicU64::new(0),
-            refusals: AtomicU64::new(0),
             changed: signal::Sender::new(0),
         }
     }
@@ -124,14 +121,6 @@ impl ServingStore {
         slots.iter().map(|slot| slot.endpoint().clone()).collect()
     }
 
-    /// The counters.
-    pub fn reloads(&self) -> Reloads {
-        Reloads {
-            taken: self.reloads.load(Ordering::Relaxed),
-            refused: self.refusals.load(Ordering::Relaxed),
-        }
-    }
-
     /// Wakes whenever a pair is taken, refused, or no longer refused.
     pub fn changes(&self) -> signal::Receiver<u64> {
         self.changed.subscribe()
@@ -151,17 +140,7 @@ impl ServingStore {
         let mut woken = false;
         for slot in slots.iter_mut() {
             edit(slot);
-            match slot.reconsider(now) {
-                Outcome::Same => continue,
-                Outcome::Taken => {
-                    self.reloads.fetch_add(1, Ordering::Relaxed);
-                }
-                Outcome::Refused => {
-                    self.refusals.fetch_add(1, Ordering::Relaxed);
-                }
-                Outcome::Recovered => {}
-            }
-            woken = true;
+            woken |= slot.reconsider(now) != Outcome::Same;
         }
         if woken {
             self.table.store(Arc::new(Table::of(&slots)));

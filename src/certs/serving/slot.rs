@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::Status;
+use super::{Reloads, Status};
 use crate::certs::bundle::Bundle;
 use crate::certs::names::Endpoint;
 use crate::certs::pair::{PairContents, PairError, ServingPair};
@@ -43,6 +43,7 @@ pub struct Slot {
     secret: Option<Offered>,
     current: Option<ServingPair>,
     refused: Option<PairError>,
+    reloads: Reloads,
 }
 
 /// The Secret's content, parsed once.
@@ -62,6 +63,7 @@ impl Slot {
             secret: None,
             current: None,
             refused: None,
+            reloads: Reloads::default(),
         }
     }
 
@@ -89,6 +91,7 @@ impl Slot {
                 .as_ref()
                 .map(|pair| pair.leaf().validity().not_after),
             refused: self.refused.clone(),
+            reloads: self.reloads,
         }
     }
 
@@ -127,11 +130,13 @@ impl Slot {
             Ok(pair) => {
                 self.current = Some(pair.clone());
                 self.refused = None;
+                self.reloads.taken += 1;
                 Outcome::Taken
             }
             Err(error) if self.refused.as_ref() == Some(&error) => Outcome::Same,
             Err(error) => {
                 self.refused = Some(error);
+                self.reloads.refused += 1;
                 Outcome::Refused
             }
         }
@@ -145,19 +150,21 @@ impl Slot {
         let pair = offered.pair.as_ref().map_err(Clone::clone)?;
         pair.covers(&self.endpoint.service.called_as())?;
         pair.in_date(now)?;
-        match &self.trust {
-            Trust::Beside => pair.trusted_by(&offered.beside, now)?,
-            Trust::Given(bundle) => pair.trusted_by(bundle, now)?,
-            Trust::Live => {}
-        }
-        let Some(live) = &self.live else {
-            return Ok(pair);
+        let believed = match &self.trust {
+            Trust::Beside => pair.trusted_by(&offered.beside, now),
+            Trust::Given(bundle) => pair.trusted_by(bundle, now),
+            Trust::Live => Ok(()),
         };
-        let verdict = pair.trusted_by(live, now);
-        if self.is_current(pair) || self.rather_keeps(live, now) {
-            verdict?;
+        let Some(live) = &self.live else {
+            return believed.map(|()| pair);
+        };
+        match (pair.trusted_by(live, now), believed) {
+            // What the API server believes is served, also when it is what the mode before has left.
+            (Ok(()), _) => Ok(pair),
+            (_, Err(error)) => Err(error),
+            (Err(error), _) if self.is_current(pair) || self.rather_keeps(live, now) => Err(error),
+            (Err(_), _) => Ok(pair),
         }
-        Ok(pair)
     }
 
     /// Whether a pair that the live bundle does not verify yet has to wait. Not when there is nothing better to serve

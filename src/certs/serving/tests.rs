@@ -107,7 +107,7 @@ fn a_bad_pair_leaves_the_old_one_in_use_and_says_why_and_for_how_long() {
         );
     }
     assert_eq!(
-        store.reloads(),
+        store.status()[0].reloads,
         Reloads {
             taken: 1,
             refused: 5
@@ -117,7 +117,7 @@ fn a_bad_pair_leaves_the_old_one_in_use_and_says_why_and_for_how_long() {
     assert_eq!(store.status()[0].refused, None);
     store.update_secret(OPERATOR, Some(&contents(&new, &bundle)), now());
     assert!(serves(&store, &new));
-    assert_eq!(store.reloads().taken, 2);
+    assert_eq!(store.status()[0].reloads.taken, 2);
 }
 
 #[test]
@@ -148,6 +148,25 @@ fn with_nothing_better_to_serve_a_pair_does_not_wait_for_the_live_bundle() {
     let store = store(&Trust::Given(bundle_of([&second])));
     store.update_live_bundle(&operator_service(), Some(&bundle_of([&first])), now());
     store.update_secret(OPERATOR, Some(&contents(&new, &Bundle::default())), now());
+    assert!(serves(&store, &new));
+}
+
+#[test]
+fn after_a_change_of_mode_what_the_live_bundle_verifies_is_served_until_the_new_pair_is_there() {
+    let (first, second) = (authority(), authority());
+    let (old, new) = (leaf(&first), leaf(&second));
+    let store = store(&Trust::Given(bundle_of([&second])));
+    let live = |authorities: &[&Authority]| {
+        let bundle = bundle_of(authorities.iter().copied());
+        store.update_live_bundle(&operator_service(), Some(&bundle), now());
+    };
+    store.update_secret(OPERATOR, Some(&contents(&old, &Bundle::default())), now());
+    assert!(!serves(&store, &old));
+    live(&[&first]);
+    assert!(serves(&store, &old));
+    store.update_secret(OPERATOR, Some(&contents(&new, &Bundle::default())), now());
+    assert!(serves(&store, &old), "nobody would believe the new one yet");
+    live(&[&second, &first]);
     assert!(serves(&store, &new));
 }
 

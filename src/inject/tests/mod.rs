@@ -152,3 +152,42 @@ fn warnings(world: &World, pod: &Value) -> Vec<String> {
 fn limits(pod: &Value) -> &Value {
     &pod["spec"]["containers"][0]["resources"]["limits"]
 }
+
+#[test]
+fn a_list_where_an_object_belongs_is_no_pod() {
+    let world = World::new();
+    let spec = json!({"containers": [{"name": "c"}]});
+    for (pod, readable) in [
+        (json!([{"annotations": {NETWORKS: "foo"}}, spec]), false),
+        (
+            json!({"metadata": [null, null, {NETWORKS: "foo"}], "spec": spec}),
+            false,
+        ),
+        (pod_with("foo", &json!([null, null, [{"name": "c"}]])), true),
+        (pod_with("foo", &json!({"containers": [["c"]]})), true),
+        (
+            pod_with(
+                "foo",
+                &json!({"containers": [{"name": "c", "resources": [{}, {}]}]}),
+            ),
+            true,
+        ),
+        (
+            pod_with(
+                "foo",
+                &json!({"containers": [{"name": "c", "env": [["A"]]}]}),
+            ),
+            true,
+        ),
+    ] {
+        let object = to_raw_value(&pod).unwrap();
+        assert_eq!(
+            PodReview::new("default", &object).is_ok(),
+            readable,
+            "{pod}"
+        );
+        if readable {
+            assert!(world.denied(&pod).contains("cannot be read"), "{pod}");
+        }
+    }
+}

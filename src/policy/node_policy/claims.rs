@@ -6,13 +6,13 @@ use crate::policy::{Rules, View, vf_range::VfRange};
 /// A NIC that a policy would be applied to.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NicClaim<'a> {
+pub struct NicClaim {
     /// Name of the node.
-    pub node: &'a str,
+    pub node: String,
     /// Name of the physical function.
-    pub interface: &'a str,
+    pub interface: String,
     /// Its PCI address.
-    pub pci_address: &'a str,
+    pub pci_address: String,
     /// The virtual functions, in order.
     #[serde(serialize_with = "as_texts")]
     pub vfs: Vec<VfRange>,
@@ -25,7 +25,7 @@ fn as_texts<S: serde::Serializer>(ranges: &[VfRange], to: S) -> Result<S::Ok, S:
 }
 
 /// The supported NICs that a policy selects, by node and PCI address, with what it takes of each.
-pub fn claims<'a>(policy: &ParsedPolicy, view: View<'a>, rules: &Rules) -> Vec<NicClaim<'a>> {
+pub fn claims(policy: &ParsedPolicy, view: View<'_>, rules: &Rules) -> Vec<NicClaim> {
     let cluster = view.cluster;
     let whole = VfRange::whole(policy.vf_count());
     selected(policy, view)
@@ -44,9 +44,9 @@ pub fn claims<'a>(policy: &ParsedPolicy, view: View<'a>, rules: &Rules) -> Vec<N
         .map(|(node, nic)| {
             let named = policy.nics.named(nic);
             NicClaim {
-                node: node.name(),
-                interface: nic.label(),
-                pci_address: &nic.pci_address,
+                node: node.name().to_owned(),
+                interface: nic.label().to_owned(),
+                pci_address: nic.pci_address.to_string(),
                 named: named.is_some(),
                 vfs: match named {
                     Some(claims) => claims.iter().map(|claim| claim.range).collect(),

@@ -181,7 +181,7 @@ fn pools() {
 }
 
 #[test]
-fn networks_reach_out_from_our_namespace_only() {
+fn networks() {
     for kind in [Kind::Network, Kind::IbNetwork, Kind::OvsNetwork] {
         let network = |spec: Value| Asked::create(kind, "n", spec);
         let to = |target: Value| network(json!({"resourceName": "r", "networkNamespace": target}));
@@ -203,7 +203,7 @@ fn networks_reach_out_from_our_namespace_only() {
                 .in_namespace("tenant-a")
                 .verdict(&world(), &rules()),
             &[
-                "spec.networkNamespace: Forbidden: may only be set on networks in namespace \"sriov-network-operator\"",
+                "spec.networkNamespace: Forbidden: networkNamespace cannot be set outside namespace \"sriov-network-operator\"",
             ],
         );
         assert_refused(
@@ -217,6 +217,42 @@ fn networks_reach_out_from_our_namespace_only() {
         let mut bare = network(json!({}));
         bare.object.as_object_mut().unwrap().remove("spec");
         assert_allowed(&bare.verdict(&world(), &rules()), &[]);
+    }
+    for kind in [Kind::Network, Kind::IbNetwork, Kind::OvsNetwork] {
+        let with = |field: &str, text: &str| {
+            let spec = json!({"resourceName": "r", field: text});
+            Asked::create(kind, "n", spec).verdict(&world(), &rules())
+        };
+        assert_allowed(&with("ipam", " {\"type\": \"x\"} "), &[]);
+        assert_allowed(
+            &with("metaPlugins", "{\"type\":\"a\"}, {\"type\":\"b\"}"),
+            &[],
+        );
+        for (field, text, fault) in [
+            ("ipam", "{\n", "spec.ipam: Invalid value: \"{\\n\": line"),
+            (
+                "capabilities",
+                "[]",
+                "spec.capabilities: Invalid value: \"[]\": line 1, column 1: ",
+            ),
+            (
+                "metaPlugins",
+                "{}",
+                "spec.metaPlugins: Invalid value: \"{}\": line 1, column 1: ",
+            ),
+            (
+                "resourceName",
+                "a b",
+                "spec.resourceName: Invalid value: \"a b\": ",
+            ),
+            (
+                "networkNamespace",
+                "a/b",
+                "spec.networkNamespace: Invalid value: \"a/b\": ",
+            ),
+        ] {
+            assert_refused(&with(field, text), &[fault]);
+        }
     }
     let mtu = |mtu: i64| {
         Asked::create(

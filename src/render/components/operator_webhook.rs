@@ -19,6 +19,10 @@ pub struct OperatorWebhook {
     pub webhook: WebhookInput,
     /// Fail, but for as long as nobody could answer.
     pub failure_policy: FailurePolicy,
+    /// `caBundle` of the validating configuration; others may fill in one before the other.
+    pub validating_ca_bundle: Option<String>,
+    /// The validating configuration's policy.
+    pub validating_failure_policy: FailurePolicy,
     /// Which requests reach the webhooks.
     pub match_conditions: Vec<MatchCondition>,
 }
@@ -46,6 +50,11 @@ impl ComponentInput for OperatorWebhook {
             webhook,
             failure_policy: facts
                 .operator_registration
+                .failure_policy
+                .unwrap_or(FailurePolicy::Fail),
+            validating_ca_bundle: facts.validating_registration.encoded_bundle(),
+            validating_failure_policy: facts
+                .validating_registration
                 .failure_policy
                 .unwrap_or(FailurePolicy::Fail),
             match_conditions: conditions::custom_resources(),

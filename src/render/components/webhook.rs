@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
 use super::{ComponentError, Facts, Workload};
@@ -85,11 +84,7 @@ impl WebhookInput {
             }
             CertificateMode::SelfSigned | CertificateMode::Provided(_) => {}
         }
-        let ca_bundle = webhook
-            .registration
-            .ca_bundle
-            .as_ref()
-            .map(|pem| STANDARD.encode(pem));
+        let ca_bundle = webhook.registration.encoded_bundle();
         let dedicated = match settings.components.serving {
             AdmissionServing::InProcess => None,
             AdmissionServing::Dedicated => Some(dedicated(facts, webhook)?),

@@ -15,6 +15,7 @@ use super::*;
 use crate::{
     api::SriovOperatorConfigSpec,
     features::Features,
+    inject::{Switches, match_condition},
     settings::{Flags, Settings, tls::TlsOptions},
 };
 
@@ -116,8 +117,9 @@ impl World {
             hypershift: self.hypershift,
             cluster_tls: self.cluster_tls.as_ref(),
             operator_registration: &self.operator,
+            validating_registration: &self.operator,
             injector_registration: &self.injector,
-            injector_condition: &injector_condition([]),
+            injector_condition: &match_condition(&Switches::default()),
         };
         all(&Renderer::embedded().unwrap(), &facts, &self.owners)
     }

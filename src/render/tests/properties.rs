@@ -112,6 +112,7 @@ impl Inputs {
             hypershift: false,
             cluster_tls: None,
             operator_registration: &registration,
+            validating_registration: &registration,
             injector_registration: &registration,
             injector_condition: "true",
         };

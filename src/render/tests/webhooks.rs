@@ -3,10 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::{Component, Registration, injector_condition},
+    super::{Component, Registration},
     World,
 };
-use crate::settings::FailurePolicy;
+use crate::{
+    inject::{Switches, match_condition},
+    settings::FailurePolicy,
+};
 
 #[test]
 fn in_process_webhooks_are_a_service_and_their_configurations() {
@@ -133,7 +136,10 @@ fn the_match_conditions_gate_adds_a_condition() {
     assert_eq!(conditions(&World::new()), Value::Null);
     let gated = World::new().gate("resourceInjectorMatchCondition", true);
     assert_eq!(conditions(&gated)[0]["name"], "include-networks-annotation");
-    assert_eq!(conditions(&gated)[0]["expression"], injector_condition([]));
+    assert_eq!(
+        conditions(&gated)[0]["expression"],
+        match_condition(&Switches::default())
+    );
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What is counted of certificates: expiry, reloads, rotation.
 
+use std::sync::atomic::Ordering;
+
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
@@ -18,7 +20,7 @@ labels!(ByPhase {
     phase: &'static str
 });
 
-/// Certificates by what they are for, such as `ca`, `operator-webhook` and `network-resources-injector`.
+/// Certificates by what they are for, such as `ca`, `operator-webhook` and `injector`.
 #[derive(Clone)]
 pub struct CertificateMetrics {
     expiry: Family<ByCertificate, Seconds>,
@@ -58,20 +60,27 @@ impl CertificateMetrics {
             .set(timestamp);
     }
 
-    /// A pair was read from its Secret, and is in use now or was no good.
-    pub fn reloaded(&self, certificate: &'static str, succeeded: bool) {
-        let result = if succeeded { "succeeded" } else { "failed" };
-        self.reloads
-            .get_or_create(&ByReload {
+    /// How often pairs from that Secret were taken into use and refused since the start.
+    pub fn reloaded(&self, certificate: &'static str, taken: u64, refused: u64) {
+        for (result, count) in [("succeeded", taken), ("failed", refused)] {
+            let by = ByReload {
                 certificate,
                 result,
-            })
-            .inc();
+            };
+            let counter = self.reloads.get_or_create(&by);
+            counter.inner().store(count, Ordering::Relaxed);
+        }
     }
 
     /// The rotation is in `phase`, and in no other.
     pub fn phase(&self, phase: &'static str) {
         self.phase.clear();
         self.phase.get_or_create(&ByPhase { phase }).set(1);
+    }
+
+    /// This process knows of no CA (any more): it does not lead, or there is none.
+    pub fn forget_authority(&self) {
+        self.phase.clear();
+        self.expiry.remove(&ByCertificate { certificate: "ca" });
     }
 }

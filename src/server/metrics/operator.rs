@@ -33,6 +33,7 @@ pub struct OperatorMetrics {
     reconcile_time: Durations<ByController>,
     applies: Family<ByApply, Counter>,
     repairs: Family<ByComponent, Counter>,
+    rollout_time: Durations<ByApply>,
 }
 
 impl OperatorMetrics {
@@ -43,6 +44,7 @@ impl OperatorMetrics {
             reconcile_time: durations(),
             applies: Family::default(),
             repairs: Family::default(),
+            rollout_time: durations(),
         };
         registry.register(
             "leader_election_master_status",
@@ -68,6 +70,11 @@ impl OperatorMetrics {
             "sriov_operator_drift_repairs",
             "Objects put right after somebody else had changed or deleted them",
             metrics.repairs.clone(),
+        );
+        registry.register(
+            "sriov_operator_component_reconcile_seconds",
+            "Time that a component's share of a reconcile took, by result",
+            metrics.rollout_time.clone(),
         );
         metrics
     }
@@ -96,6 +103,13 @@ impl OperatorMetrics {
         self.applies
             .get_or_create(&ByApply { component, result })
             .inc();
+    }
+
+    /// The share of `component` in a reconcile ended with `result` (`success`, `error`) after `took`.
+    pub fn rolled_out(&self, component: &'static str, result: &'static str, took: Duration) {
+        self.rollout_time
+            .get_or_create(&ByApply { component, result })
+            .observe(took.as_secs_f64());
     }
 
     /// An object of `component` was put right.

@@ -1,0 +1,140 @@
+//! Reads objects from files: YAML documents or JSON, one after the other, Lists taken apart. It judges nothing.
+
+use std::{io::Read, path::Path, path::PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// An object and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    /// The file's name, `-` for the standard input.
+    pub(super) source: String,
+    /// The object, a JSON object with a `kind`.
+    pub(super) object: Value,
+}
+
+/// The objects of all files, in their order.
+pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Document>> {
+    let mut documents = Vec::new();
+    for file in files {
+        let source = file.display().to_string();
+        let values = values(&text(file)?).with_context(|| format!("{source} cannot be read"))?;
+        for value in values {
+            take(value, &source, &mut documents)?;
+        }
+    }
+    Ok(documents)
+}
+
+fn text(file: &Path) -> Result<String> {
+    if file.as_os_str() != "-" {
+        return std::fs::read_to_string(file)
+            .with_context(|| format!("{} cannot be read", file.display()));
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .context("the standard input cannot be read")?;
+    Ok(text)
+}
+
+/// The documents of a text. Without a limit on their size: who runs this command chose the file.
+fn values(text: &str) -> Result<Vec<Value>> {
+    if text.trim_start().starts_with('{') {
+        let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text)
+            .into_iter()
+            .collect();
+        if let Ok(values) = json {
+            return Ok(values);
+        }
+    }
+    let options = serde_saphyr::options! { budget: None };
+    Ok(serde_saphyr::from_multiple_with_options(text, options)?)
+}
+
+/// Takes an object, or the items of a list. Empty documents are passed over.
+fn take(value: Value, source: &str, documents: &mut Vec<Document>) -> Result<()> {
+    let mut object = value;
+    if object.is_null() {
+        return Ok(());
+    }
+    let kind = object.get("kind").and_then(Value::as_str);
+    let Some(kind) = kind.map(str::to_owned) else {
+        bail!("{source}: a document is no Kubernetes object: it has no kind");
+    };
+    let items = object.get_mut("items").map(Value::take);
+    if let (Some(item_kind), Some(Value::Array(items))) = (kind.strip_suffix("List"), items) {
+        for mut item in items {
+            // Items of a typed list do not repeat what they are.
+            if let Some(fields) = item.as_object_mut()
+                && !item_kind.is_empty()
+            {
+                fields.entry("kind").or_insert_with(|| item_kind.into());
+                let version = object["apiVersion"].clone();
+                fields.entry("apiVersion").or_insert(version);
+            }
+            take(item, source, documents)?;
+        }
+        return Ok(());
+    }
+    documents.push(Document {
+        source: source.to_owned(),
+        object,
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<String> {
+        let mut documents = Vec::new();
+        for value in values(text).unwrap() {
+            take(value, "f", &mut documents).unwrap();
+        }
+        let kinds = documents.iter().map(|document| &document.object["kind"]);
+        kinds
+            .map(|kind| kind.as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn documents_and_lists_are_taken_apart() {
+        for (text, expected) in [
+            ("kind: A\n---\n---\nkind: B\n", vec!["A", "B"]),
+            (
+                "kind: List\nitems: [{kind: A}, {kind: List, items: [{kind: B}]}]",
+                vec!["A", "B"],
+            ),
+            ("kind: NodeList\nitems: [{metadata: {}}]", vec!["Node"]),
+            (r#"{"kind": "A"} {"kind": "B"}"#, vec!["A", "B"]),
+            ("{kind: A}", vec!["A"]),
+            ("", vec![]),
+            ("# nothing\n", vec![]),
+        ] {
+            assert_eq!(kinds(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_what_kubectl_takes_them_for() {
+        let value = &values("trust: on\nvendor: 8086\nname: \"on\"").unwrap()[0];
+        assert_eq!(
+            *value,
+            serde_json::json!({"trust": true, "vendor": 8086, "name": "on"})
+        );
+    }
+
+    #[test]
+    fn what_is_no_object_is_named() {
+        for text in ["5", "[1]", "a: b", "kind: 5"] {
+            let value = values(text).unwrap().remove(0);
+            let error = take(value, "f.yaml", &mut Vec::new()).unwrap_err();
+            assert!(error.to_string().contains("f.yaml"), "{text}: {error}");
+        }
+        assert!(values("a: [").is_err());
+        assert!(values("a: 1\na: 2").is_err(), "a key given twice");
+    }
+}

@@ -1,0 +1,134 @@
+//! How findings are printed: a table for people, JSON or YAML for machines.
+
+use std::{fmt::Write as _, io::Write};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::judge::Judgement;
+use crate::{commands::output, policy::NicClaim};
+
+/// The format of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For machines, one JSON object.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// All findings of a run.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report<'a> {
+    /// Whether nothing is refused.
+    allowed: bool,
+    /// What was judged, in order.
+    objects: Vec<Judgement>,
+    /// Objects in the files that admission is not asked about.
+    not_judged: usize,
+    /// What of the cluster could not be understood and took part in nothing.
+    set_aside: &'a [String],
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(objects: Vec<Judgement>, documents: usize, set_aside: &'a [String]) -> Self {
+        Self {
+            allowed: objects.iter().all(|object| object.allowed),
+            not_judged: documents.saturating_sub(objects.len()),
+            objects,
+            set_aside,
+        }
+    }
+
+    pub(super) fn is_fine(&self) -> bool {
+        self.allowed
+    }
+
+    pub(super) fn print(&self, out: &mut impl Write, format: Format) -> Result<()> {
+        let text = match format {
+            Format::Table => self.table(),
+            Format::Json => {
+                serde_json::to_string_pretty(self).context("failed to print the findings")? + "\n"
+            }
+            Format::Yaml => {
+                serde_saphyr::to_string(self).context("failed to print the findings")?
+            }
+        };
+        output::text(out, &text)
+    }
+
+    fn table(&self) -> String {
+        let mut text = String::new();
+        for object in &self.objects {
+            let _ = writeln!(text, "{}", head(object));
+            for fault in &object.faults {
+                let field = match fault.field.as_str() {
+                    "" => String::new(),
+                    field => format!("{field}: "),
+                };
+                let _ = writeln!(text, "  {field}{}", fault.message);
+            }
+            for warning in &object.warnings {
+                let _ = writeln!(text, "  warning: {warning}");
+            }
+            if let Some(claims) = &object.claims {
+                text.push_str(&claimed(claims));
+            }
+            for operation in object.patch.iter().flatten() {
+                let path = operation["path"].as_str().unwrap_or_default();
+                let _ = writeln!(text, "  injected: {path} = {}", operation["value"]);
+            }
+        }
+        for aside in self.set_aside {
+            let _ = writeln!(text, "cluster: {aside}");
+        }
+        let refused = self.objects.iter().filter(|object| !object.allowed).count();
+        let _ = writeln!(
+            text,
+            "{} judged, {refused} refused, {} of other kinds",
+            self.objects.len(),
+            self.not_judged
+        );
+        text
+    }
+}
+
+fn head(object: &Judgement) -> String {
+    let name = if object.name.is_empty() {
+        "(generated name)"
+    } else {
+        &object.name
+    };
+    let verdict = if object.allowed { "ok" } else { "refused" };
+    format!(
+        "{}: {} {}/{name}: {verdict}",
+        object.source, object.kind, object.namespace
+    )
+}
+
+/// The NICs that a policy takes.
+fn claimed(claims: &[NicClaim]) -> String {
+    if claims.is_empty() {
+        return "  it takes no NIC at the moment\n".to_owned();
+    }
+    let rows = claims.iter().map(|claim| {
+        let ranges: Vec<String> = claim.vfs.iter().map(ToString::to_string).collect();
+        let vfs = if claim.named {
+            ranges.join(",")
+        } else {
+            format!("{} (if no stronger policy does)", ranges.join(","))
+        };
+        [
+            claim.node.clone(),
+            claim.interface.clone(),
+            claim.pci_address.clone(),
+            vfs,
+        ]
+    });
+    let header = ["NODE", "NIC", "PCI ADDRESS", "VFS"].map(str::to_owned);
+    output::columns("  ", std::iter::once(header).chain(rows))
+}

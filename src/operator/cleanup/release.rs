@@ -1,0 +1,86 @@
+//! Finalizers on users' networks and pools. With the operator gone, and the reference's before it, nobody
+//! else would remove them, and the objects could not be deleted.
+
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+    core::NamespaceResourceScope,
+};
+
+use super::{CallError, Cleanup, Step, call};
+use crate::{
+    api::{
+        NETWORK_FINALIZER, OVSNetwork, POOL_FINALIZER, SriovIBNetwork, SriovNetwork,
+        SriovNetworkPoolConfig,
+    },
+    apply::{FIELD_MANAGER, finalizers},
+};
+
+impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
+    /// Removes them. The objects themselves stay.
+    pub(super) async fn release_finalizers(&mut self) {
+        self.release::<SriovNetwork>(NETWORK_FINALIZER).await;
+        self.release::<SriovIBNetwork>(NETWORK_FINALIZER).await;
+        self.release::<OVSNetwork>(NETWORK_FINALIZER).await;
+        self.release::<SriovNetworkPoolConfig>(POOL_FINALIZER).await;
+    }
+
+    async fn release<K>(&mut self, finalizer: &'static str)
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let kind = K::kind(&());
+        let everywhere: Api<K> = Api::all(self.client.clone());
+        let objects = match call(everywhere.list_metadata(&ListParams::default())).await {
+            Err(CallError::Api(kube::Error::Api(status))) if status.code == 403 => {
+                let namespace = &self.options.namespace;
+                let skipped = format!(
+                    "{kind} objects outside of {namespace}: there is no right to list them"
+                );
+                self.say(Step::Skipped(skipped));
+                let ours: Api<K> = Api::namespaced(self.client.clone(), namespace);
+                call(ours.list_metadata(&ListParams::default())).await
+            }
+            other => other,
+        };
+        let objects = match objects {
+            Ok(objects) => objects.items,
+            // A kind that the server does not know has no objects.
+            Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => return,
+            Err(error) => {
+                self.faults
+                    .push(format!("failed to list {kind} objects: {error}"));
+                return;
+            }
+        };
+        for object in objects {
+            let uid = object.uid();
+            let Some(removal) = finalizers::removal(uid.as_deref(), object.finalizers(), finalizer)
+            else {
+                continue;
+            };
+            let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+            let what = format!("{kind} {namespace}/{name}");
+            if !self.options.dry_run {
+                let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
+                let params = PatchParams {
+                    field_manager: Some(FIELD_MANAGER.into()),
+                    ..PatchParams::default()
+                };
+                let patch = Patch::Json::<()>(removal);
+                match call(api.patch_metadata(&name, &params, &patch)).await {
+                    Ok(_) => {}
+                    Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => continue,
+                    Err(error) => {
+                        self.faults.push(format!("{what}: {error}"));
+                        continue;
+                    }
+                }
+            }
+            self.say(Step::Released { what, finalizer });
+        }
+    }
+}

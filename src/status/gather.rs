@@ -1,0 +1,158 @@
+//! The calls: each part by itself, all at once, none longer than a few seconds.
+
+use std::{collections::BTreeMap, fmt::Debug, future::Future, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    coordination::v1::Lease,
+    core::v1::{Pod, Secret, Service},
+};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, ListParams},
+    discovery::Scope,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::report::Part;
+use crate::{
+    api::{
+        DEFAULT_CONFIG_NAME, SriovNetworkNodePolicy, SriovNetworkNodeState, SriovOperatorConfig,
+    },
+    certs::{keeper::secrets::AUTHORITY_SECRET, published::Configuration},
+    operator::lease::LEASE_NAME,
+    settings::SecretNames,
+};
+
+/// How long one part may take.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// What was read, as it is.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// The wall clock.
+    pub now: Timestamp,
+    /// The operator's namespace.
+    pub namespace: String,
+    /// The names of the Secrets with the serving pairs.
+    pub secret_names: SecretNames,
+    /// `SriovOperatorConfig/default`.
+    pub config: Part<Option<Box<SriovOperatorConfig>>>,
+    /// The workloads of the namespace.
+    pub daemon_sets: Part<Vec<DaemonSet>>,
+    /// See [`Self::daemon_sets`].
+    pub deployments: Part<Vec<Deployment>>,
+    /// The pods of the namespace.
+    pub pods: Part<Vec<Pod>>,
+    /// The Services of the namespace.
+    pub services: Part<Vec<Service>>,
+    /// The webhook configurations.
+    pub configurations: BTreeMap<Configuration, Part<Option<Value>>>,
+    /// The Secrets with the serving pairs, and the CA's, by name.
+    pub secrets: BTreeMap<String, Part<Option<Secret>>>,
+    /// The operator's Lease.
+    pub lease: Part<Option<Box<Lease>>>,
+    /// The policies.
+    pub policies: Part<Vec<SriovNetworkNodePolicy>>,
+    /// The nodes' states.
+    pub node_states: Part<Vec<SriovNetworkNodeState>>,
+}
+
+/// Reads everything.
+pub async fn gather(client: &Client, namespace: &str, secret_names: &SecretNames) -> Gathered {
+    let secrets = [
+        secret_names.operator.as_str(),
+        secret_names.injector.as_str(),
+        AUTHORITY_SECRET,
+    ];
+    let secrets = secrets.map(|name| async move {
+        let secret = get::<Secret>(Api::namespaced(client.clone(), namespace), name).await;
+        (name.to_owned(), secret)
+    });
+    let configurations = Configuration::ALL.map(|configuration| async move {
+        (configuration, registered(client, configuration).await)
+    });
+    let config = get::<SriovOperatorConfig>(
+        Api::namespaced(client.clone(), namespace),
+        DEFAULT_CONFIG_NAME,
+    );
+    let lease = get::<Lease>(Api::namespaced(client.clone(), namespace), LEASE_NAME);
+    let (daemon_sets, deployments, pods, services, policies, node_states) = tokio::join!(
+        list(Api::namespaced(client.clone(), namespace)),
+        list(Api::namespaced(client.clone(), namespace)),
+        list(Api::namespaced(client.clone(), namespace)),
+        list(Api::namespaced(client.clone(), namespace)),
+        list(Api::namespaced(client.clone(), namespace)),
+        list(Api::namespaced(client.clone(), namespace)),
+    );
+    let (config, lease, secrets, configurations) = tokio::join!(
+        config,
+        lease,
+        futures::future::join_all(secrets),
+        futures::future::join_all(configurations),
+    );
+    Gathered {
+        now: Timestamp::now(),
+        namespace: namespace.to_owned(),
+        secret_names: secret_names.clone(),
+        config: config.map(|config| config.map(Box::new)),
+        daemon_sets,
+        deployments,
+        pods,
+        services,
+        configurations: configurations.into_iter().collect(),
+        secrets: secrets.into_iter().collect(),
+        lease: lease.map(|lease| lease.map(Box::new)),
+        policies,
+        node_states,
+    }
+}
+
+async fn registered(client: &Client, configuration: Configuration) -> Part<Option<Value>> {
+    let resource = ApiResource {
+        group: "admissionregistration.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "admissionregistration.k8s.io/v1".into(),
+        kind: configuration.kind().into(),
+        plural: configuration.plural().into(),
+    };
+    let api: Api<DynamicObject> = Api::dynamic(client.clone(), &resource, &Scope::Cluster);
+    get(api, configuration.name())
+        .await
+        .map(|object| object.and_then(|object| serde_json::to_value(object).ok()))
+}
+
+async fn get<K>(api: Api<K>, name: &str) -> Part<Option<K>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    part(api.get_opt(name)).await
+}
+
+async fn list<K>(api: Api<K>) -> Part<Vec<K>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let params = ListParams::default();
+    part(api.list(&params)).await.map(|list| list.items)
+}
+
+async fn part<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Part<T> {
+    let unreadable = match timeout(WITHIN, call).await {
+        Ok(Ok(read)) => return Part::Read(read),
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+            "you have no right to read it".to_owned()
+        }
+        // A kind that the server does not know answers in plain text.
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+            "the API server does not know the kind".to_owned()
+        }
+        Ok(Err(kube::Error::Api(status))) => status.message.clone(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", WITHIN.as_secs()),
+    };
+    Part::Unreadable { unreadable }
+}
