@@ -168,7 +168,12 @@ fn operate(
     let namespace = settings.process.namespace.clone();
     let (config, config_rx) = watch::channel(Observed::Unknown);
     let (own_namespace, namespace_rx) = watch::channel(Observed::Unknown);
-    let (facts, facts_rx) = watch::channel(platform::Facts::default());
+    let openshift = settings.components.cluster_type == ClusterType::OpenShift;
+    let (facts, facts_rx) = watch::channel(if openshift {
+        platform::Facts::openshift()
+    } else {
+        platform::Facts::default()
+    });
     let (events, publish) = Events::new(client.clone(), &identity(settings));
     background(supervisor, "Events", publish);
     background(supervisor, "watch of the config", {
@@ -179,7 +184,7 @@ fn operate(
         let (client, namespace) = (client.clone(), namespace.clone());
         async move { watch_namespace(client, &namespace, own_namespace).await }
     });
-    if settings.components.cluster_type == ClusterType::OpenShift {
+    if openshift {
         background(
             supervisor,
             "watch of the platform",
@@ -190,8 +195,6 @@ fn operate(
             let (tls, facts) = (Arc::clone(&serving.tls), facts_rx.clone());
             async move { follow_profile(&settings, &pairs, &tls, facts).await }
         });
-    } else {
-        facts.send_replace(platform::Facts::default());
     }
     let lifetimes = Lifetimes::new(
         settings.lifetimes.ca,

@@ -4,12 +4,19 @@ use super::{reconcile::Reconciler, report::Report};
 use crate::{
     apply::{Kind, ObjectRef},
     render::{Component, SWITCHES},
+    settings::ClusterType,
 };
+
+/// The group of the Prometheus operator's kinds.
+const PROMETHEUS: &str = "monitoring.coreos.com";
 
 impl Reconciler {
     /// Removes every object of ours that templates make, and goes on with the others when one fails.
     pub(super) async fn remove_everything(&self, report: &mut Report) {
         for (component, object) in in_order_of_removal() {
+            if !self.is_possible(component) {
+                continue;
+            }
             if let Err(error) = self.applier().remove(&object).await {
                 report.fault(component, error);
             }
@@ -25,7 +32,7 @@ impl Reconciler {
         report: &mut Report,
     ) -> bool {
         let mut removed = false;
-        let mut catalogue = catalogue(component);
+        let mut catalogue = self.catalogue(component);
         catalogue.sort_by_key(|object| is_webhook_configuration(object.kind));
         for object in catalogue
             .iter()
@@ -39,6 +46,42 @@ impl Reconciler {
         }
         removed
     }
+
+    /// Every object that a component may have in any variant on this platform, in the order in which it is applied.
+    pub(super) fn catalogue(&self, component: Component) -> Vec<ObjectRef> {
+        if self.is_possible(component) {
+            catalogue(component)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether the platform can have objects of a component. Elsewhere nobody may have the right to ask for them.
+    fn is_possible(&self, component: Component) -> bool {
+        component != Component::MachineConfig
+            || self.settings().components.cluster_type == ClusterType::OpenShift
+    }
+
+    /// What is watched for drift: everything that may be applied, but for kinds that nothing here makes objects of.
+    pub(super) fn watched_objects(&self) -> Vec<ObjectRef> {
+        let prometheus = self
+            .settings()
+            .components
+            .metrics_exporter
+            .prometheus
+            .is_some();
+        Component::ALL
+            .into_iter()
+            .flat_map(|component| self.catalogue(component))
+            .filter(|object| prometheus || object.kind.group != PROMETHEUS)
+            .chain(switches())
+            .collect()
+    }
+}
+
+/// The injector's switches.
+fn switches() -> Option<ObjectRef> {
+    ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name)
 }
 
 /// Every object that templates can make, in the order in which it is removed.
@@ -51,8 +94,7 @@ pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
                 .map(move |object| (component, object))
         })
         .collect();
-    let switches = ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name);
-    objects.extend(switches.map(|switches| (Component::Injector, switches)));
+    objects.extend(switches().map(|switches| (Component::Injector, switches)));
     let (mut ordered, mut others): (Vec<_>, Vec<_>) = objects
         .into_iter()
         .partition(|(_, object)| is_webhook_configuration(object.kind));
@@ -62,7 +104,7 @@ pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
 }
 
 /// Every object that a component may have in any variant, in the order in which it is applied.
-pub(super) fn catalogue(component: Component) -> Vec<ObjectRef> {
+fn catalogue(component: Component) -> Vec<ObjectRef> {
     component
         .objects()
         .iter()
@@ -70,7 +112,7 @@ pub(super) fn catalogue(component: Component) -> Vec<ObjectRef> {
         .collect()
 }
 
-pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {
+fn is_webhook_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
 }
 

@@ -40,6 +40,11 @@ kinds! {
     CONFIG_MAP = "v1" "ConfigMap" "configmaps" true;
     ACCOUNT = "v1" "ServiceAccount" "serviceaccounts" true;
     EVENT = "v1" "Event" "events" true;
+    NEW_EVENT = "events.k8s.io/v1" "Event" "events" true;
+    SERVICE_MONITOR = "monitoring.coreos.com/v1" "ServiceMonitor" "servicemonitors" true;
+    MACHINE_CONFIG = "machineconfiguration.openshift.io/v1" "MachineConfig" "machineconfigs" false;
+    INFRASTRUCTURE = "config.openshift.io/v1" "Infrastructure" "infrastructures" false;
+    API_SERVER = "config.openshift.io/v1" "APIServer" "apiservers" false;
     DAEMON_SET = "apps/v1" "DaemonSet" "daemonsets" true;
     DEPLOYMENT = "apps/v1" "Deployment" "deployments" true;
     ENDPOINT_SLICE = "discovery.k8s.io/v1" "EndpointSlice" "endpointslices" true;
@@ -70,6 +75,11 @@ impl Kind {
             .find(|known| known.api_version == api_version && known.name == kind)
             .copied()
             .with_context(|| format!("{api_version} {kind} is not in the table of kinds"))
+    }
+
+    /// Whether its objects live in a namespace.
+    pub(crate) const fn is_namespaced(self) -> bool {
+        self.namespaced
     }
 
     /// The collection's path; namespaced kinds without a namespace are looked for in the operator's.

@@ -58,6 +58,26 @@ fn namespace_object(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }
 
+/// The definition of a kind of another product, which takes any content.
+pub(crate) fn stand_in(group: &str, kind: &str, plural: &str, scope: &str) -> Value {
+    json!({
+        "apiVersion": kinds::CRD.api_version,
+        "kind": kinds::CRD.name,
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
+    })
+}
+
 /// Waits until a CRD is served.
 pub(crate) async fn established(admin: &User, name: &str) -> Result<()> {
     eventually(PATIENCE, &format!("CRD {name} to be served"), async || {
