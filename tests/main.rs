@@ -12,6 +12,7 @@ mod image;
 mod injecting;
 mod judging;
 mod networks;
+mod nodes;
 mod replicas;
 mod rotation;
 mod spine;

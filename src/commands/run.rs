@@ -13,7 +13,11 @@ use super::{
 };
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
-    controllers::{self, networks::Networks},
+    controllers::{
+        self,
+        networks::Networks,
+        nodes::{self, NodePolicies},
+    },
     inject::Loaded,
     networks,
     operator::{
@@ -26,6 +30,7 @@ use crate::{
     render::Renderer,
     server::{metrics::Metrics, tls::Shared},
     settings::{CertificateMode, ClusterType, Flags, Run as RunFlags, Settings, tls},
+    stores::ClusterStores,
     supervisor::{self, Stage, Supervisor},
 };
 
@@ -64,9 +69,10 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
     let process = &settings.process;
     let injector = &settings.admission.injector;
     let pods = process::pod_stores(&mut supervisor, &client, process, injector);
+    let cluster = process::cluster_stores(&mut supervisor, &client, process);
     let stores = Stores {
         config: process::config_store(&mut supervisor, &client, process),
-        cluster: Some(process::cluster_stores(&mut supervisor, &client, process)),
+        cluster: Some(Arc::clone(&cluster)),
         pods: Some(Arc::clone(&pods)),
     };
     let serving = Serving::start(
@@ -85,7 +91,10 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
         &settings,
         renderer,
         &serving,
-        pods.watch_switches(),
+        Followed {
+            switches: pods.watch_switches(),
+            cluster,
+        },
         leadership,
     )?;
     process::until_stopped(supervisor, signals, &settings.process).await
@@ -141,13 +150,19 @@ fn elect(
     leadership
 }
 
+/// What the operator follows of the stores that reviews are answered from.
+struct Followed {
+    switches: watch::Receiver<Arc<Loaded>>,
+    cluster: Arc<ClusterStores>,
+}
+
 fn operate(
     supervisor: &mut Supervisor,
     client: &Client,
     settings: &Arc<Settings>,
     renderer: Renderer,
     serving: &Serving,
-    switches: watch::Receiver<Arc<Loaded>>,
+    followed: Followed,
     leadership: watch::Receiver<Leadership>,
 ) -> Result<()> {
     let namespace = settings.process.namespace.clone();
@@ -196,7 +211,7 @@ fn operate(
             platform: facts_rx,
             published: serving.published.clone(),
             pairs: serving.pairs.changes(),
-            switches,
+            switches: followed.switches,
         },
         events: events.clone(),
         metrics: Arc::clone(&serving.metrics),
@@ -205,6 +220,19 @@ fn operate(
     let following = leadership.clone();
     writing(supervisor, "operator", async move {
         controller::run(Arc::new(reconciler), following, stopping).await;
+    });
+    let parts = nodes::Parts {
+        client: client.clone(),
+        namespace: namespace.clone(),
+        stores: followed.cluster,
+        events: events.clone(),
+        stale_after: settings.components.stale_node_state_cleanup_delay,
+    };
+    let (metrics, following) = (Arc::clone(&serving.metrics), leadership.clone());
+    let stopping = supervisor.stopping(Stage::Writing);
+    writing(supervisor, "node policies", async move {
+        let start = |queue: &_| NodePolicies::start(&parts, queue);
+        controllers::run(start, following, metrics, stopping).await;
     });
     let setting = networks::Setting {
         namespace,

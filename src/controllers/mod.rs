@@ -11,6 +11,7 @@
 //! whether an object is as wanted, is answered by the stores, and a pass with nothing to do makes no call.
 
 pub mod networks;
+pub mod nodes;
 mod queue;
 
 use std::{

@@ -40,6 +40,18 @@ pub enum Reason {
     UnknownFeatureGate,
     /// An entry of the injector's switches cannot be used.
     InvalidSwitches,
+    /// A policy, or a part of it, has no effect.
+    InvalidPolicy,
+    /// Policies contradict each other on a node.
+    PolicyConflict,
+    /// A pool selects no node.
+    InvalidPool,
+    /// Pools do not say what a node's RDMA mode is.
+    AmbiguousPools,
+    /// The config's node selector is malformed.
+    InvalidNodeSelector,
+    /// There is no room for the configuration of every node's device plugin.
+    DevicePluginConfigFull,
 }
 
 impl Reason {
@@ -49,7 +61,14 @@ impl Reason {
             Self::ComponentEnabled | Self::ComponentDisabled => "Rollout",
             Self::DriftRepaired => "Repair",
             Self::CertificateRenewed | Self::CertificateRefused => "Certificate",
-            Self::UnknownFeatureGate | Self::InvalidSwitches => "Validate",
+            Self::UnknownFeatureGate
+            | Self::InvalidSwitches
+            | Self::InvalidPolicy
+            | Self::PolicyConflict
+            | Self::InvalidPool
+            | Self::AmbiguousPools
+            | Self::InvalidNodeSelector => "Validate",
+            Self::DevicePluginConfigFull => "Configure",
         }
     }
 
@@ -63,7 +82,13 @@ impl Reason {
             Self::DriftRepaired
             | Self::CertificateRefused
             | Self::UnknownFeatureGate
-            | Self::InvalidSwitches => EventType::Warning,
+            | Self::InvalidSwitches
+            | Self::InvalidPolicy
+            | Self::PolicyConflict
+            | Self::InvalidPool
+            | Self::AmbiguousPools
+            | Self::InvalidNodeSelector
+            | Self::DevicePluginConfigFull => EventType::Warning,
         }
     }
 }

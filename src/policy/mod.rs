@@ -13,6 +13,7 @@ pub mod cluster;
 mod decode;
 mod defaults;
 pub mod fault;
+pub mod label_selector;
 pub mod labels;
 pub mod net_filter;
 mod network;
