@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::chart;
 use crate::support::NAMESPACE;
 use crate::support::cluster::Cluster;
 use crate::support::kinds::{
@@ -121,6 +122,7 @@ fn meddling() -> Vec<(Kind, &'static str, Value)> {
 /// Dedicated webhooks and the exporter, so that there is an object of every kind; nobody answers.
 async fn everything() -> Result<Scene> {
     let mut scene = Scene::installed().await?;
+    chart::grant(scene.admin(), "dedicated").await?;
     for (name, value) in [
         ("ADMISSION_SERVING", "dedicated"),
         (

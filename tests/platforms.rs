@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use crate::chart;
 use crate::support::kinds::{
     API_SERVER, CONFIG, DAEMON_SET, INFRASTRUCTURE, Kind, MACHINE_CONFIG, MUTATING, SERVICE, text,
 };
@@ -19,6 +20,8 @@ const UNITS: &str = "sriov-config-service";
 /// An operator that is told that this is OpenShift, not started.
 async fn openshift() -> Result<Scene> {
     let mut scene = Scene::installed().await?;
+    let values = json!({ "operator": { "clusterType": "openshift" } });
+    chart::grant_for(scene.admin(), &values).await?;
     for (name, value) in [
         ("CLUSTER_TYPE", "openshift"),
         (

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::chart;
 use crate::support::kinds::{
     CLUSTER_ROLE, CONFIG, CONFIG_MAP, DAEMON_SET, Kind, MUTATING, POLICY, SECRET, SERVICE,
     VALIDATING, text,
@@ -255,6 +256,7 @@ fn bundle(configuration: &Value) -> Result<String> {
 #[tokio::test]
 async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
     let mut scene = Scene::installed().await?;
+    chart::grant(scene.admin(), "dedicated").await?;
     scene.operator.set("ADMISSION_SERVING", "dedicated");
     let config = world::config(&json!({ "enableOperatorWebhook": true }));
     let config = scene.admin().create(&config).await?;
@@ -324,6 +326,7 @@ async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
 #[tokio::test]
 async fn the_way_of_serving_changes_without_a_gap_and_leaves_nothing() -> Result<()> {
     let mut scene = Scene::registered().await?;
+    chart::grant(scene.admin(), "dedicated").await?;
     let before = scene.objects().await?;
     let (stop, until) = tokio::sync::watch::channel(false);
     let judging = tokio::spawn(judged(scene.admin().clone(), until));
