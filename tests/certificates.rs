@@ -381,6 +381,8 @@ async fn filled_by_others(scene: &mut Scene, bundle: &str) -> Result<()> {
 #[tokio::test]
 async fn the_service_ca_fills_in_secrets_and_bundles() -> Result<()> {
     let mut scene = Scene::installed().await?;
+    let values = json!({ "operator": { "clusterType": "openshift" } });
+    crate::chart::grant_for(scene.admin(), &values).await?;
     scene.operator.set("CLUSTER_TYPE", "openshift");
     scene.operator.start()?;
     scene.configure(&both_webhooks()).await?;

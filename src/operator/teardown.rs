@@ -84,7 +84,12 @@ fn switches() -> Option<ObjectRef> {
     ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name)
 }
 
-/// Every object that templates can make, in the order in which it is removed.
+/// The configuration of the nodes' device plugins, which the controller of node policies writes.
+fn plugin_config() -> Option<ObjectRef> {
+    ObjectRef::find("v1", "ConfigMap", "device-plugin-config")
+}
+
+/// Everything that is made in the operator's namespace and for the cluster, in the order in which it is removed.
 pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
     let mut objects: Vec<(Component, ObjectRef)> = Component::ALL
         .into_iter()
@@ -95,6 +100,7 @@ pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
         })
         .collect();
     objects.extend(switches().map(|switches| (Component::Injector, switches)));
+    objects.extend(plugin_config().map(|config| (Component::DevicePlugin, config)));
     let (mut ordered, mut others): (Vec<_>, Vec<_>) = objects
         .into_iter()
         .partition(|(_, object)| is_webhook_configuration(object.kind));

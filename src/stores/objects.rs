@@ -121,7 +121,7 @@ struct Order {
     /// When the watch has shown that an object is gone.
     gone: HashMap<Key, Instant>,
     /// The same, in the order of time.
-    gone_in_order: VecDeque<(Instant, Key)>,
+    gone_oldest_first: VecDeque<(Instant, Key)>,
 }
 
 impl Order {
@@ -154,17 +154,17 @@ impl Order {
 
     fn is_gone(&mut self, key: &Key, now: Instant) {
         self.held.remove(key);
-        while let Some((gone, key)) = self.gone_in_order.front()
+        while let Some((gone, key)) = self.gone_oldest_first.front()
             && *gone + GONE_FOR <= now
         {
             // One that went again meanwhile stands further back as well.
             if self.gone.get(key) == Some(gone) {
                 self.gone.remove(key);
             }
-            self.gone_in_order.pop_front();
+            self.gone_oldest_first.pop_front();
         }
         self.gone.insert(key.clone(), now);
-        self.gone_in_order.push_back((now, key.clone()));
+        self.gone_oldest_first.push_back((now, key.clone()));
     }
 }
 
