@@ -109,7 +109,11 @@ fn what_is_granted_without_a_name_is_reading_posting_and_the_configuration() -> 
         for verb in texts(rule, "verbs") {
             let fine = match verb {
                 "get" | "list" | "watch" => resource != Some("secrets"),
-                "create" | "patch" | "delete" if key.is_some_and(|key| NAMED_BY_USERS.contains(&key)) => true,
+                "create" | "patch" | "delete"
+                    if key.is_some_and(|key| NAMED_BY_USERS.contains(&key)) =>
+                {
+                    true
+                }
                 "create" => may_post,
                 // An Event that repeats is counted up.
                 "patch" if resource == Some("events") => true,
