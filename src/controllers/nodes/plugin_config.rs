@@ -154,28 +154,37 @@ impl Edit {
 
 /// What the last write made, until the store shows it.
 #[derive(Clone, Default)]
-pub(super) struct Written(Arc<Mutex<Option<Arc<PluginMap>>>>);
+pub(super) struct Written(Arc<Mutex<Latest>>);
+
+#[derive(Default)]
+struct Latest {
+    map: Option<Arc<PluginMap>>,
+    /// The uid of the object that went last: an answer about it may still be on its way.
+    gone: Box<str>,
+}
 
 impl Written {
     /// The object is gone: what was written of it is no longer so. Another one may have been made since.
     pub(super) fn is_gone(&self, gone: &PluginMap) {
-        let mut written = self.0.lock();
-        if written
-            .as_ref()
-            .is_some_and(|written| written.metadata.uid == gone.metadata.uid)
-        {
-            *written = None;
-        }
+        let mut latest = self.0.lock();
+        latest.gone.clone_from(&gone.metadata.uid);
+        latest.map = latest
+            .map
+            .take()
+            .filter(|map| map.metadata.uid != gone.metadata.uid);
     }
 
     fn set(&self, map: Option<PluginMap>) {
-        *self.0.lock() = map.map(Arc::new);
+        let mut latest = self.0.lock();
+        latest.map = map
+            .filter(|map| map.metadata.uid != latest.gone)
+            .map(Arc::new);
     }
 
     /// What the store shows, or what was written if that is later.
     fn or(&self, stored: Option<Arc<PluginMap>>) -> Option<Arc<PluginMap>> {
-        let mut written = self.0.lock();
-        let Some(later) = written.as_ref() else {
+        let mut latest = self.0.lock();
+        let Some(later) = latest.map.as_ref() else {
             return stored;
         };
         let shown = stored.as_ref().is_some_and(|stored| {
@@ -185,7 +194,7 @@ impl Written {
             )
         });
         if shown {
-            *written = None;
+            latest.map = None;
             return stored;
         }
         Some(Arc::clone(later))
@@ -508,7 +517,9 @@ mod tests {
         assert_eq!(seen(written.or(None)), Some("5".into()));
         written.is_gone(&of("u", "6"));
         assert_eq!(seen(written.or(None)), None);
-        written.set(Some(of("u", "5")));
+        written.set(Some(of("u", "6")));
+        assert_eq!(seen(written.or(None)), None, "the answer came late");
+        written.set(Some(of("v", "5")));
         assert_eq!(seen(written.or(stored("5"))), Some("5".into()));
         assert_eq!(seen(written.or(None)), None, "the store has shown it");
     }
