@@ -25,7 +25,7 @@ use kube::{Client, Resource, ResourceExt};
 use tracing::{debug, warn};
 
 use self::{
-    plugin_config::{Edit, PluginConfig, PluginMap},
+    plugin_config::{Edit, PluginConfig, PluginMap, Written},
     situation::{Situation, Wanted},
     told::Told,
     writer::{Failure, Writer},
@@ -125,17 +125,22 @@ impl NodePolicies {
                 }
             },
         );
+        let written = Written::default();
         let (plugin_map, plugin_mirror) = Objects::<PluginMap>::mirror_one(
             client,
             plugin_config::NAME,
             ConfigMap::url_path(&(), Some(namespace)),
             {
-                let queue = queue.clone();
+                let (queue, written) = (queue.clone(), written.clone());
                 move |change| {
+                    if let (Some(gone), None) = (change.before, change.after) {
+                        written.is_gone(gone);
+                    }
                     for node in plugin_config::differing(change.before, change.after) {
                         queue.add(Key::Node(node));
                     }
-                    if change.after.is_none() {
+                    // When it is new, the config may have gone while it was made.
+                    if change.before.is_none() || change.after.is_none() {
                         queue.add(Key::Everything);
                     }
                 }
@@ -159,7 +164,7 @@ impl NodePolicies {
             stores: Arc::clone(&parts.stores),
             config,
             pools,
-            plugin: PluginConfig::new(client, namespace, plugin_map),
+            plugin: PluginConfig::new(client, namespace, plugin_map, written),
             writer: Writer::new(client, namespace),
             told: Told::new(client, namespace, parts.events.clone()),
             queue: queue.clone(),

@@ -152,6 +152,55 @@ impl Edit {
     }
 }
 
+/// What the last write made, until the store shows it.
+#[derive(Clone, Default)]
+pub(super) struct Written(Arc<Mutex<Latest>>);
+
+#[derive(Default)]
+struct Latest {
+    map: Option<Arc<PluginMap>>,
+    /// The uid of the object that went last: an answer about it may still be on its way.
+    gone: Box<str>,
+}
+
+impl Written {
+    /// The object is gone: what was written of it is no longer so. Another one may have been made since.
+    pub(super) fn is_gone(&self, gone: &PluginMap) {
+        let mut latest = self.0.lock();
+        latest.gone.clone_from(&gone.metadata.uid);
+        latest.map = latest
+            .map
+            .take()
+            .filter(|map| map.metadata.uid != gone.metadata.uid);
+    }
+
+    fn set(&self, map: Option<PluginMap>) {
+        let mut latest = self.0.lock();
+        latest.map = map
+            .filter(|map| map.metadata.uid != latest.gone)
+            .map(Arc::new);
+    }
+
+    /// What the store shows, or what was written if that is later.
+    fn or(&self, stored: Option<Arc<PluginMap>>) -> Option<Arc<PluginMap>> {
+        let mut latest = self.0.lock();
+        let Some(later) = latest.map.as_ref() else {
+            return stored;
+        };
+        let shown = stored.as_ref().is_some_and(|stored| {
+            is_at_least(
+                &stored.metadata.resource_version,
+                &later.metadata.resource_version,
+            )
+        });
+        if shown {
+            latest.map = None;
+            return stored;
+        }
+        Some(Arc::clone(later))
+    }
+}
+
 type Waiting = (Edit, oneshot::Sender<Result<(), Failure>>);
 
 /// Reads and writes the `ConfigMap`.
@@ -159,19 +208,24 @@ pub(super) struct PluginConfig {
     api: Api<ConfigMap>,
     store: Arc<Objects<PluginMap>>,
     namespace: String,
-    /// What the last write made, until the store shows it.
-    written: Mutex<Option<Arc<PluginMap>>>,
+    written: Written,
     waiting: Mutex<Vec<Waiting>>,
     turn: tokio::sync::Mutex<()>,
 }
 
 impl PluginConfig {
-    pub(super) fn new(client: &Client, namespace: &str, store: Arc<Objects<PluginMap>>) -> Self {
+    /// `written` is to be told when the store loses the object.
+    pub(super) fn new(
+        client: &Client,
+        namespace: &str,
+        store: Arc<Objects<PluginMap>>,
+        written: Written,
+    ) -> Self {
         Self {
             api: Api::namespaced(client.clone(), namespace),
             store,
             namespace: namespace.to_owned(),
-            written: Mutex::default(),
+            written,
             waiting: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
@@ -254,6 +308,10 @@ impl PluginConfig {
         } else {
             self.send(current.as_deref(), &change, owner).await
         };
+        if outcome.as_ref().is_err_and(Failure::is_outdated) {
+            // It is another object than was thought; only the store can tell.
+            self.written.set(None);
+        }
         let failure = outcome.err().map(Arc::new);
         for (edit, answer) in edits.into_iter().zip(answers) {
             let result = match &failure {
@@ -311,28 +369,13 @@ impl PluginConfig {
                 .and_then(serde_json::from_value)
                 .map_err(|e| Failure::Call("make the ConfigMap", kube::Error::SerdeError(e)))?
         };
-        *self.written.lock() = Some(Arc::new(written));
+        self.written.set(Some(written));
         Ok(())
     }
 
     /// The `ConfigMap` as the store shows it, or as the last write left it if that is later.
     fn current(&self) -> Option<Arc<PluginMap>> {
-        let stored = self.store.get(&self.namespace, NAME);
-        let mut written = self.written.lock();
-        let Some(later) = written.as_ref() else {
-            return stored;
-        };
-        let shown = stored.as_ref().is_some_and(|stored| {
-            is_at_least(
-                &stored.metadata.resource_version,
-                &later.metadata.resource_version,
-            )
-        });
-        if shown {
-            *written = None;
-            return stored;
-        }
-        Some(Arc::clone(later))
+        self.written.or(self.store.get(&self.namespace, NAME))
     }
 }
 
@@ -454,6 +497,31 @@ mod tests {
         assert_eq!(json!(change.left_out), json!(["b"]));
         assert_eq!(json!(change.data), json!({"a": "t"}));
         assert_eq!(change.restarts, None);
+    }
+
+    #[test]
+    fn what_was_written_counts_until_the_store_shows_it_or_it_is_gone() {
+        let of = |uid: &str, version: &str| -> PluginMap {
+            serde_json::from_value(json!({"metadata": {"uid": uid, "resourceVersion": version}}))
+                .unwrap()
+        };
+        let seen =
+            |map: Option<Arc<PluginMap>>| map.map(|m| m.metadata.resource_version.to_string());
+        let stored = |version: &str| Some(Arc::new(of("u", version)));
+        let written = Written::default();
+        assert_eq!(seen(written.or(stored("1"))), Some("1".into()));
+        written.set(Some(of("u", "5")));
+        assert_eq!(seen(written.or(stored("4"))), Some("5".into()));
+        assert_eq!(seen(written.or(None)), Some("5".into()), "it is being made");
+        written.is_gone(&of("an earlier one", "3"));
+        assert_eq!(seen(written.or(None)), Some("5".into()));
+        written.is_gone(&of("u", "6"));
+        assert_eq!(seen(written.or(None)), None);
+        written.set(Some(of("u", "6")));
+        assert_eq!(seen(written.or(None)), None, "the answer came late");
+        written.set(Some(of("v", "5")));
+        assert_eq!(seen(written.or(stored("5"))), Some("5".into()));
+        assert_eq!(seen(written.or(None)), None, "the store has shown it");
     }
 
     #[test]
