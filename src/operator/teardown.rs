@@ -3,7 +3,7 @@
 use super::{reconcile::Reconciler, report::Report};
 use crate::{
     apply::{Kind, ObjectRef},
-    render::{Component, SWITCHES},
+    render::{Component, DEVICE_PLUGIN_CONFIG, ObjectName, SWITCHES},
     settings::ClusterType,
 };
 
@@ -81,12 +81,11 @@ impl Reconciler {
 
 /// The injector's switches.
 fn switches() -> Option<ObjectRef> {
-    ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name)
+    reference(&SWITCHES)
 }
 
-/// The configuration of the nodes' device plugins, which the controller of node policies writes.
-fn plugin_config() -> Option<ObjectRef> {
-    ObjectRef::find("v1", "ConfigMap", "device-plugin-config")
+fn reference(name: &ObjectName) -> Option<ObjectRef> {
+    ObjectRef::find(name.api_version, name.kind, name.name)
 }
 
 /// Everything that is made in the operator's namespace and for the cluster, in the order in which it is removed.
@@ -100,7 +99,8 @@ pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
         })
         .collect();
     objects.extend(switches().map(|switches| (Component::Injector, switches)));
-    objects.extend(plugin_config().map(|config| (Component::DevicePlugin, config)));
+    objects
+        .extend(reference(&DEVICE_PLUGIN_CONFIG).map(|config| (Component::DevicePlugin, config)));
     let (mut ordered, mut others): (Vec<_>, Vec<_>) = objects
         .into_iter()
         .partition(|(_, object)| is_webhook_configuration(object.kind));
@@ -111,11 +111,7 @@ pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
 
 /// Every object that a component may have in any variant, in the order in which it is applied.
 fn catalogue(component: Component) -> Vec<ObjectRef> {
-    component
-        .objects()
-        .iter()
-        .filter_map(|object| ObjectRef::find(object.api_version, object.kind, object.name))
-        .collect()
+    component.objects().iter().filter_map(reference).collect()
 }
 
 fn is_webhook_configuration(kind: &Kind) -> bool {

@@ -24,11 +24,12 @@ use tracing::{debug, info};
 use super::writer::{Failure, call, owner_reference, patched};
 use crate::{
     apply::{FIELD_MANAGER, MANAGED_BY, MANAGED_BY_LABEL},
+    render::DEVICE_PLUGIN_CONFIG,
     stores::{Objects, is_at_least},
 };
 
 /// Name of the `ConfigMap`.
-pub(super) const NAME: &str = "device-plugin-config";
+pub(super) const NAME: &str = DEVICE_PLUGIN_CONFIG.name;
 /// The nodes whose device plugin is yet to be restarted, joined by commas.
 const RESTARTS: &str = "sriovnetwork.openshift.io/device-plugin-restarts";
 /// The API server's limit is 1 MiB for all values.
