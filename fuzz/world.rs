@@ -1,10 +1,10 @@
 //! The recorded cluster behind the admission routes, without an API server.
 
 use futures::{FutureExt, future::BoxFuture};
-use serde_json::value::RawValue;
 use sriov_operator::{
     admission::{
-        Cause, CustomResources, Decision, Denial, Details, Operation, Pods, Request, Verdict,
+        Cause, CustomResources, Decision, Denial, Details, Object, Operation, Pods, Request,
+        Verdict,
     },
     features::Feature,
     inject::{self, CONFIG_KEY, Live, Loaded, Nad, Nads, Outcome, PodReview, Switches},
@@ -66,14 +66,16 @@ impl World {
 
 impl CustomResources for World {
     fn set_defaults<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Verdict> {
-        let patch = subject(request)
+        let texts = texts(request);
+        let patch = subject(request, &texts)
             .as_ref()
             .and_then(policy::default_node_policy);
         std::future::ready(Ok(Decision::allow_with(patch, Vec::new()))).boxed()
     }
 
     fn validate<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Verdict> {
-        let decision = match subject(request) {
+        let texts = texts(request);
+        let decision = match subject(request, &texts) {
             None => Decision::allow(),
             Some(subject) => {
                 let verdict = policy::validate(&subject, (&self.cluster).into(), &self.rules);
@@ -100,10 +102,10 @@ impl Pods for World {
 
 impl World {
     fn pod(&self, request: &Request<'_>) -> Decision {
-        let Some(object) = request.object else {
+        let Some(Object::Parts { metadata, spec }) = request.object else {
             return Decision::allow();
         };
-        let pod = match PodReview::new(&request.namespace, object) {
+        let pod = match PodReview::of(&request.namespace, metadata, spec) {
             Ok(pod) => pod,
             Err(error) => return Decision::deny(Denial::bad_request(error.to_string())),
         };
@@ -118,7 +120,14 @@ impl World {
     }
 }
 
-fn subject<'a>(request: &'a Request<'_>) -> Option<Subject<'a>> {
+/// Both versions of the object.
+type Texts = [Option<String>; 2];
+
+fn texts(request: &Request<'_>) -> Texts {
+    [&request.object, &request.old_object].map(|object| object.as_ref().map(Object::text))
+}
+
+fn subject<'a>(request: &'a Request<'_>, [object, old]: &'a Texts) -> Option<Subject<'a>> {
     Some(Subject {
         kind: Kind::parse(&request.kind.kind)?,
         operation: match request.operation {
@@ -128,8 +137,8 @@ fn subject<'a>(request: &'a Request<'_>) -> Option<Subject<'a>> {
         },
         name: &request.name,
         namespace: &request.namespace,
-        object: request.object.map(RawValue::get),
-        old: request.old_object.map(RawValue::get),
+        object: object.as_deref(),
+        old: old.as_deref(),
     })
 }
 

@@ -4,12 +4,11 @@
 use std::{borrow::Cow, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
-use serde_json::value::RawValue;
 
 use super::{
     decision::{Cause, Decision, Denial, Details, Undecided},
     handlers::{CustomResources, Verdict},
-    review::{Operation, Request},
+    review::{Object, Operation, Request},
 };
 use crate::{
     api,
@@ -31,7 +30,8 @@ impl StoredCustomResources {
 
     async fn judge(&self, request: &Request<'_>) -> Verdict {
         // Deletions in particular need no store, so nothing stands in their way.
-        let Some(subject) = subject(request) else {
+        let texts = Texts::of(request);
+        let Some(subject) = subject(request, &texts) else {
             return Ok(Decision::allow());
         };
         let verdict = self
@@ -45,7 +45,8 @@ impl StoredCustomResources {
 
 impl CustomResources for StoredCustomResources {
     fn set_defaults<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Verdict> {
-        let patch = subject(request)
+        let texts = Texts::of(request);
+        let patch = subject(request, &texts)
             .as_ref()
             .and_then(policy::default_node_policy);
         std::future::ready(Ok(Decision::allow_with(patch, Vec::new()))).boxed()
@@ -56,8 +57,23 @@ impl CustomResources for StoredCustomResources {
     }
 }
 
+/// Both versions of the object as JSON. Small, and far from as many as pods.
+struct Texts {
+    object: Option<String>,
+    old: Option<String>,
+}
+
+impl Texts {
+    fn of(request: &Request<'_>) -> Self {
+        Self {
+            object: request.object.as_ref().map(Object::text),
+            old: request.old_object.as_ref().map(Object::text),
+        }
+    }
+}
+
 /// What there is to judge: one of our kinds, created or updated as a whole. Anything else is allowed.
-fn subject<'a>(request: &'a Request<'_>) -> Option<Subject<'a>> {
+fn subject<'a>(request: &'a Request<'_>, texts: &'a Texts) -> Option<Subject<'a>> {
     let operation = match request.operation {
         Operation::Create => policy::Operation::Create,
         Operation::Update => policy::Operation::Update,
@@ -71,8 +87,8 @@ fn subject<'a>(request: &'a Request<'_>) -> Option<Subject<'a>> {
         operation,
         name: &request.name,
         namespace: &request.namespace,
-        object: request.object.map(RawValue::get),
-        old: request.old_object.map(RawValue::get),
+        object: texts.object.as_deref(),
+        old: texts.old.as_deref(),
     })
 }
 
@@ -138,7 +154,8 @@ mod tests {
         for operation in ["CREATE", "UPDATE"] {
             let body = body(&about_policy(operation));
             let request = review::decode(&body).unwrap();
-            let subject = subject(&request).unwrap();
+            let texts = Texts::of(&request);
+            let subject = subject(&request, &texts).unwrap();
             assert_eq!(subject.kind, Kind::NodePolicy);
             assert_eq!(subject.name, "p");
             assert_eq!(subject.namespace, "sriov-network-operator");
@@ -164,7 +181,10 @@ mod tests {
         ] {
             let body = body(&request);
             assert!(
-                subject(&review::decode(&body).unwrap()).is_none(),
+                {
+                    let request = review::decode(&body).unwrap();
+                    subject(&request, &Texts::of(&request)).is_none()
+                },
                 "{request}"
             );
         }
@@ -174,7 +194,8 @@ mod tests {
     fn a_refusal_tells_everything_twice() {
         let body = body(&about_policy("CREATE"));
         let request = review::decode(&body).unwrap();
-        let subject = subject(&request).unwrap();
+        let texts = Texts::of(&request);
+        let subject = subject(&request, &texts).unwrap();
         let cluster = Cluster::default();
         let rules = Rules {
             namespace: "sriov-network-operator".into(),

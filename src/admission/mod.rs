@@ -29,7 +29,7 @@ pub use custom_resources::StoredCustomResources;
 pub use decision::{Cause, Decision, Denial, Details, Undecided};
 pub use handlers::{CustomResources, Handlers, Pods, Verdict};
 pub use pods::StoredPods;
-pub use review::{GroupVersionKind, GroupVersionResource, Operation, Request};
+pub use review::{GroupVersionKind, GroupVersionResource, Object, Operation, Request};
 pub use router::{Limits, router};
 pub use webhook::Webhook;
 

@@ -9,7 +9,7 @@ use tracing::{Instrument, debug_span};
 use super::{
     decision::{Decision, Denial, Undecided},
     handlers::{Pods, Verdict},
-    review::{Operation, Request},
+    review::{Object, Operation, Request},
 };
 use crate::{
     inject::{self, Live, Options, Outcome, PodReview},
@@ -83,10 +83,10 @@ fn subject<'a>(request: &'a Request<'_>) -> Option<Result<PodReview<'a>, Denial>
     if !is_pod || request.operation != Operation::Create || !request.sub_resource.is_empty() {
         return None;
     }
-    let Some(object) = request.object else {
+    let Some(Object::Parts { metadata, spec }) = request.object else {
         return Some(Err(Denial::bad_request("the review has no pod")));
     };
-    let pod = PodReview::new(&request.namespace, object);
+    let pod = PodReview::of(&request.namespace, metadata, spec);
     Some(pod.map_err(|error| Denial::bad_request(error.to_string())))
 }
 

@@ -1,11 +1,11 @@
 //! Decodes an `AdmissionReview` v1, borrowing from the body: objects stay the bytes that the API server sent, so that whoever
 //! judges them decodes only what it uses, and a bad object never costs the uid.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{self, Visitor},
+    de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -43,10 +43,101 @@ pub struct Request<'a> {
     pub dry_run: bool,
     /// The object as it would be stored; `None` on DELETE.
     #[serde(borrow, default)]
-    pub object: Option<&'a RawValue>,
+    pub object: Option<Object<'a>>,
     /// The object as it is stored; `None` on CREATE.
     #[serde(borrow, default)]
-    pub old_object: Option<&'a RawValue>,
+    pub old_object: Option<Object<'a>>,
+}
+
+/// An object of a review, taken apart while the review is read: whoever judges it decodes what it uses, and nobody goes
+/// over all of it again.
+#[derive(Clone, Copy, Debug)]
+pub enum Object<'a> {
+    /// A JSON object. A part that is absent or null is `None`; there are no others that count.
+    Parts {
+        /// The text of `metadata`.
+        metadata: Option<&'a RawValue>,
+        /// The text of `spec`.
+        spec: Option<&'a RawValue>,
+    },
+    /// Some other JSON value, which no API server sends.
+    Odd,
+}
+
+impl Object<'_> {
+    /// The object as JSON, as far as it counts.
+    pub fn text(&self) -> String {
+        let text = |part: &Option<&RawValue>| part.map_or("null", RawValue::get).to_owned();
+        match self {
+            Self::Parts { metadata, spec } => {
+                let (metadata, spec) = (text(metadata), text(spec));
+                format!(r#"{{"metadata":{metadata},"spec":{spec}}}"#)
+            }
+            Self::Odd => "[]".to_owned(),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(field_identifier, rename_all = "lowercase")]
+        enum Field {
+            Metadata,
+            Spec,
+            #[serde(other)]
+            Other,
+        }
+
+        struct Parts<'a>(PhantomData<&'a ()>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for Parts<'a> {
+            type Value = Object<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let (mut metadata, mut spec) = (None, None);
+                while let Some(field) = map.next_key()? {
+                    match field {
+                        Field::Metadata => metadata = map.next_value()?,
+                        Field::Spec => spec = map.next_value()?,
+                        Field::Other => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(Object::Parts { metadata, spec })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Object::Odd)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+                Ok(Object::Odd)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+                Ok(Object::Odd)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+                Ok(Object::Odd)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+                Ok(Object::Odd)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+                Ok(Object::Odd)
+            }
+        }
+
+        deserializer.deserialize_any(Parts(PhantomData))
+    }
 }
 
 /// `metav1.GroupVersionKind`.
@@ -130,6 +221,32 @@ struct Envelope<'a> {
 
 /// Decodes one review. Whatever `body` holds, it does not panic, and a uid that can be found is kept.
 pub(super) fn decode(body: &[u8]) -> Result<Request<'_>, Failure> {
+    at_once(body).map_or_else(|| step_by_step(body), Ok)
+}
+
+/// Decodes what every API server sends, in one pass over the body. Nothing where anything is odd.
+fn at_once(body: &[u8]) -> Option<Request<'_>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Review<'a> {
+        #[serde(borrow)]
+        api_version: Cow<'a, str>,
+        #[serde(borrow)]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        request: Request<'a>,
+    }
+    // Checked once for all strings.
+    let text = std::str::from_utf8(body).ok()?;
+    let review: Review<'_> = serde_json::from_str(text).ok()?;
+    let is_review = review.kind == "AdmissionReview"
+        && review.api_version == "admission.k8s.io/v1"
+        && !review.request.uid.is_empty();
+    is_review.then_some(review.request)
+}
+
+/// Decodes a review from outside to inside, to say what is wrong with it.
+fn step_by_step(body: &[u8]) -> Result<Request<'_>, Failure> {
     let envelope: Envelope<'_> =
         serde_json::from_slice(body).map_err(|error| undecodable(body, "the review", &error))?;
     match (envelope.kind.as_ref(), envelope.api_version.as_ref()) {
@@ -228,14 +345,33 @@ mod tests {
         assert_eq!((&*request.name, &*request.namespace), ("p", "ns"));
         assert_eq!(request.operation, Operation::Update);
         assert!(request.dry_run);
-        let object = request.object.unwrap().get();
+        let Some(Object::Parts {
+            metadata: None,
+            spec: Some(spec),
+        }) = request.object
+        else {
+            panic!("{:?}", request.object);
+        };
         assert!(
             body.as_bytes()
                 .as_ptr_range()
-                .contains(&object.as_bytes().as_ptr()),
-            "the object is the body's own bytes"
+                .contains(&spec.get().as_bytes().as_ptr()),
+            "its parts are the body's own bytes"
         );
-        assert_eq!(request.old_object.unwrap().get(), r#"{"spec":{}}"#);
+        let old = request.old_object.unwrap().text();
+        assert_eq!(old, r#"{"metadata":null,"spec":{}}"#);
+    }
+
+    #[test]
+    fn what_is_no_object_is_odd_and_costs_no_uid() {
+        for object in ["5", "-5", "0.5", "true", "\"x\"", "[1, {}]"] {
+            let body = format!(
+                r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",
+                "request":{{"uid":"u-1","operation":"CREATE","object":{object}}}}}"#
+            );
+            let request = decode(body.as_bytes()).unwrap();
+            assert!(matches!(request.object, Some(Object::Odd)), "{object}");
+        }
     }
 
     #[test]

@@ -236,9 +236,9 @@ fn add_annotations(pod: &PodReview<'_>, annotations: BTreeMap<&str, String>, pat
         .is_some_and(|metadata| metadata.annotations.is_some());
     if exist {
         for (key, value) in annotations {
-            patch.add_member(PATH, key, value.into());
+            patch.add_member(PATH, key, &value);
         }
     } else if !annotations.is_empty() {
-        patch.add(PATH.to_owned(), annotations.into_iter().collect());
+        patch.add(PATH.to_owned(), &annotations);
     }
 }

@@ -10,17 +10,20 @@ use serde_json::Value;
 use super::pod::{PodReview, Spec};
 
 /// An operation; `add` is the only one there is.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Add {
-    op: &'static str,
     path: String,
-    value: Value,
+    /// JSON.
+    value: String,
 }
 
-/// A patch under construction.
+/// A patch under construction. Values are written as JSON when they are added: a tree of them would only be built to be
+/// written.
 #[derive(Debug, Default)]
 pub(super) struct Patch {
     operations: Vec<Add>,
+    /// The first value that could not be written.
+    unwritten: Option<serde_json::Error>,
 }
 
 /// A patch of ours that would not apply to the pod it was made for: a fault of this program.
@@ -49,35 +52,54 @@ impl Patch {
     }
 
     /// Adds `value` at a JSON pointer.
-    pub(super) fn add(&mut self, path: String, value: Value) {
-        let op = "add";
-        self.operations.push(Add { op, path, value });
+    pub(super) fn add(&mut self, path: String, value: &impl Serialize) {
+        match serde_json::to_string(value) {
+            Ok(value) => self.operations.push(Add { path, value }),
+            Err(error) => drop(self.unwritten.get_or_insert(error)),
+        }
     }
 
     /// Adds `value` to the map at `path` under `key`, whatever characters that has.
-    pub(super) fn add_member(&mut self, path: &str, key: &str, value: Value) {
+    pub(super) fn add_member(&mut self, path: &str, key: &str, value: &impl Serialize) {
         let key = key.replace('~', "~0").replace('/', "~1");
         self.add(format!("{path}/{key}"), value);
     }
 
     /// Adds `value` to the end of the list at `path`, which is made where the pod has none.
-    pub(super) fn push(&mut self, path: String, exists: bool, value: Value) {
+    pub(super) fn push(&mut self, path: String, exists: bool, value: &impl Serialize) {
         if exists {
             self.add(path + "/-", value);
         } else {
-            self.add(path, Value::Array(vec![value]));
+            self.add(path, &[value]);
         }
     }
 
     /// The text of the patch, once it is sure to apply to `pod`.
     pub(super) fn fitted(
-        &self,
+        self,
         pod: &PodReview<'_>,
         spec: Option<&Spec<'_>>,
     ) -> Result<Vec<u8>, Misfit> {
         self.fits(pod, spec)?;
-        let text = serde_json::to_vec(&self.operations)?;
+        let text = self.text()?;
         debug_assert!(applies_to_whole(&text, pod), "a patch that fits applies");
+        Ok(text)
+    }
+
+    fn text(self) -> Result<Vec<u8>, serde_json::Error> {
+        if let Some(error) = self.unwritten {
+            return Err(error);
+        }
+        let mut text = Vec::with_capacity(1024);
+        for Add { path, value } in &self.operations {
+            text.push(if text.is_empty() { b'[' } else { b',' });
+            text.extend_from_slice(br#"{"op":"add","path":"#);
+            serde_json::to_writer(&mut text, path)?;
+            text.extend_from_slice(br#","value":"#);
+            text.extend_from_slice(value.as_bytes());
+            text.push(b'}');
+        }
+        text.push(b']');
         Ok(text)
     }
 
@@ -163,7 +185,7 @@ fn exists(pod: &PodReview<'_>, spec: Option<&Spec<'_>>, pointer: &str) -> bool {
 /// The same question, answered by a library and over the whole pod. Too slow for a served review.
 fn applies_to_whole(patch: &[u8], pod: &PodReview<'_>) -> bool {
     let patch = serde_json::from_slice::<json_patch::Patch>(patch);
-    let whole = serde_json::from_str::<Value>(pod.object.get());
+    let whole = serde_json::from_str::<Value>(&pod.text());
     match (patch, whole) {
         (Ok(patch), Ok(mut whole)) => json_patch::patch(&mut whole, &patch).is_ok(),
         _ => false,
@@ -190,10 +212,10 @@ mod tests {
         let spec = review.spec().unwrap();
         let mut patch = Patch::default();
         for (path, value) in operations {
-            patch.add((*path).to_owned(), value.clone());
+            patch.add((*path).to_owned(), value);
         }
         let fits = patch.fits(&review, spec.as_ref()).is_ok();
-        let text = serde_json::to_vec(&patch.operations).unwrap();
+        let text = patch.text().unwrap();
         assert!(!fits || applies_to_whole(&text, &review), "{operations:?}");
         fits
     }
@@ -251,10 +273,10 @@ mod tests {
     #[test]
     fn keys_are_escaped() {
         let mut patch = Patch::default();
-        patch.add_member("/a", "x~y/z", json!(1));
-        patch.push("/b".to_owned(), false, json!(1));
-        patch.push("/b".to_owned(), true, json!(2));
-        let text = serde_json::to_string(&patch.operations).unwrap();
+        patch.add_member("/a", "x~y/z", &1);
+        patch.push("/b".to_owned(), false, &1);
+        patch.push("/b".to_owned(), true, &2);
+        let text = String::from_utf8(patch.text().unwrap()).unwrap();
         assert_eq!(
             text,
             r#"[{"op":"add","path":"/a/x~0y~1z","value":1},{"op":"add","path":"/b","value":[1]},{"op":"add","path":"/b/-","value":2}]"#

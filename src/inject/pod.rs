@@ -30,22 +30,33 @@ impl From<serde_json::Error> for Unreadable {
 pub struct PodReview<'a> {
     pub(super) namespace: Cow<'a, str>,
     pub(super) metadata: Option<Metadata<'a>>,
-    pub(super) object: &'a RawValue,
+    raw_metadata: Option<&'a RawValue>,
     spec: Option<&'a RawValue>,
 }
 
 impl<'a> PodReview<'a> {
-    /// Reads the metadata of `object`. `namespace` is the request's, since the pods of a controller carry none of
-    /// their own; where it is empty (no API server sends that) the pod's own counts, then `default`.
+    /// The pod of this JSON text.
     pub fn new(namespace: &'a str, object: &'a RawValue) -> Result<Self, Unreadable> {
         #[derive(Deserialize)]
         struct Parts<'a> {
-            #[serde(borrow, default, deserialize_with = "fields")]
-            metadata: Option<Metadata<'a>>,
+            #[serde(borrow)]
+            metadata: Option<&'a RawValue>,
             #[serde(borrow)]
             spec: Option<&'a RawValue>,
         }
         let Fields(Parts { metadata, spec }) = serde_json::from_str(object.get())?;
+        Self::of(namespace, metadata, spec)
+    }
+
+    /// The pod of these parts; reads the metadata. `namespace` is the request's, since the pods of a controller carry
+    /// none of their own; where it is empty (no API server sends that) the pod's own counts, then `default`.
+    pub fn of(
+        namespace: &'a str,
+        raw_metadata: Option<&'a RawValue>,
+        spec: Option<&'a RawValue>,
+    ) -> Result<Self, Unreadable> {
+        let metadata = raw_metadata.map(|metadata| serde_json::from_str(metadata.get()));
+        let metadata: Option<Metadata<'_>> = metadata.transpose()?.map(|Fields(it)| it);
         let own = || metadata.as_ref()?.namespace.as_ref();
         let namespace = match (namespace, own()) {
             ("", Some(own)) if !own.is_empty() => own.0.clone(),
@@ -55,9 +66,19 @@ impl<'a> PodReview<'a> {
         Ok(Self {
             namespace,
             metadata,
-            object,
+            raw_metadata,
             spec,
         })
+    }
+
+    /// The parts of the pod as one JSON text.
+    pub(super) fn text(&self) -> String {
+        let parts = [("metadata", self.raw_metadata), ("spec", self.spec)];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter_map(|(name, part)| Some(format!(r#""{name}":{}"#, (*part)?.get())))
+            .collect();
+        format!("{{{}}}", parts.join(","))
     }
 
     /// The value of the pod's own annotation.
@@ -246,14 +267,26 @@ pub(super) struct Container<'a> {
     pub(super) name: Text<'a>,
     #[serde(borrow)]
     restart_policy: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "list_of_fields")]
-    pub(super) env: Option<Vec<Named<'a>>>,
+    /// Undecoded: there may be many, and few pods need to know them.
+    #[serde(borrow)]
+    pub(super) env: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "fields")]
     pub(super) resources: Option<Resources<'a>>,
     #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) volume_mounts: Option<Vec<Mount<'a>>>,
     #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) volume_devices: Option<Vec<Mount<'a>>>,
+}
+
+impl<'a> Container<'a> {
+    /// The variables of its environment.
+    pub(super) fn variables(&self) -> Result<Vec<Named<'a>>, Unreadable> {
+        let Some(env) = self.env else {
+            return Ok(Vec::new());
+        };
+        let variables: Vec<Fields<Named<'_>>> = serde_json::from_str(env.get())?;
+        Ok(variables.into_iter().map(|Fields(it)| it).collect())
+    }
 }
 
 /// A volume mount, or a block device, which shares names and paths with mounts.

@@ -1,7 +1,9 @@
 //! The files by which a container learns about its networks: a downward API volume with the pod's labels and
 //! annotations and the containers' hugepages, a mount of it, and the container's name in its environment.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde::Serialize;
 
 use super::{
     patch::Patch,
@@ -17,6 +19,57 @@ const MOUNT_PATH: &str = "/etc/podnetinfo";
 /// The variable with the container's name, by which it finds its own files among those of the pod.
 const CONTAINER_NAME: &str = "CONTAINER_NAME";
 
+/// The volume.
+#[derive(Serialize)]
+struct Volume<'a> {
+    name: &'static str,
+    #[serde(rename = "downwardAPI")]
+    downward_api: DownwardApi<'a>,
+}
+
+#[derive(Serialize)]
+struct DownwardApi<'a> {
+    items: Vec<Item<'a>>,
+}
+
+/// A file of the volume.
+#[derive(Serialize)]
+struct Item<'a> {
+    path: Cow<'static, str>,
+    #[serde(flatten)]
+    source: Source<'a>,
+}
+
+/// What a file shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum Source<'a> {
+    FieldRef {
+        field_path: &'static str,
+    },
+    ResourceFieldRef {
+        container_name: &'a str,
+        resource: String,
+        divisor: &'static str,
+    },
+}
+
+/// The mount of a container.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Mounted {
+    name: &'static str,
+    read_only: bool,
+    mount_path: &'static str,
+}
+
+/// A variable of an environment.
+#[derive(Serialize)]
+struct Variable<'a> {
+    name: &'static str,
+    value: &'a str,
+}
+
 /// What of the pod, as it ends up, the volume shows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shown {
@@ -29,10 +82,15 @@ pub(super) struct Shown {
 /// with something else mounted at the path is left alone, since it could not see the files.
 pub(super) fn inject(spec: &Spec<'_>, shown: Shown, patch: &mut Patch) -> Result<(), String> {
     let mut items = Vec::new();
-    for (name, is_shown) in [("labels", shown.labels), ("annotations", shown.annotations)] {
+    for (path, field_path, is_shown) in [
+        ("labels", "metadata.labels", shown.labels),
+        ("annotations", "metadata.annotations", shown.annotations),
+    ] {
         if is_shown {
-            items
-                .push(json!({"path": name, "fieldRef": {"fieldPath": format!("metadata.{name}")}}));
+            items.push(Item {
+                path: path.into(),
+                source: Source::FieldRef { field_path },
+            });
         }
     }
     for (place, container) in spec.running() {
@@ -43,7 +101,7 @@ pub(super) fn inject(spec: &Spec<'_>, shown: Shown, patch: &mut Patch) -> Result
         if shown.hugepages {
             let pages = hugepages(place, container)?;
             if !pages.is_empty() {
-                name_container(place, container, patch);
+                name_container(place, container, patch)?;
             }
             items.extend(pages);
         }
@@ -51,7 +109,11 @@ pub(super) fn inject(spec: &Spec<'_>, shown: Shown, patch: &mut Patch) -> Result
             patch.push(
                 place.pointer("volumeMounts"),
                 container.volume_mounts.is_some(),
-                json!({"name": VOLUME, "readOnly": true, "mountPath": MOUNT_PATH}),
+                &Mounted {
+                    name: VOLUME,
+                    read_only: true,
+                    mount_path: MOUNT_PATH,
+                },
             );
         }
     }
@@ -61,8 +123,11 @@ pub(super) fn inject(spec: &Spec<'_>, shown: Shown, patch: &mut Patch) -> Result
         .iter()
         .any(|volume| *volume.name == *VOLUME)
     {
-        let volume = json!({"name": VOLUME, "downwardAPI": {"items": items}});
-        patch.push("/spec/volumes".to_owned(), volumes.is_some(), volume);
+        let volume = Volume {
+            name: VOLUME,
+            downward_api: DownwardApi { items },
+        };
+        patch.push("/spec/volumes".to_owned(), volumes.is_some(), &volume);
     }
     Ok(())
 }
@@ -110,7 +175,7 @@ fn is_mount_path(path: &str) -> bool {
 }
 
 /// The files about a container's hugepages: for each size that it asks for, what it requests and its limit.
-fn hugepages(place: Place, container: &Container<'_>) -> Result<Vec<Value>, String> {
+fn hugepages<'s>(place: Place, container: &'s Container<'_>) -> Result<Vec<Item<'s>>, String> {
     let mut items = Vec::new();
     let Some(asked) = &container.resources else {
         return Ok(items);
@@ -129,14 +194,14 @@ fn hugepages(place: Place, container: &Container<'_>) -> Result<Vec<Value>, Stri
             }
             let container = &*container.name;
             let pages = size.replace('i', "");
-            items.push(json!({
-                "path": format!("hugepages_{pages}_{file}_{container}"),
-                "resourceFieldRef": {
-                    "containerName": container,
-                    "resource": format!("{field}.{resource}"),
-                    "divisor": divisor(size),
+            items.push(Item {
+                path: format!("hugepages_{pages}_{file}_{container}").into(),
+                source: Source::ResourceFieldRef {
+                    container_name: container,
+                    resource: format!("{field}.{resource}"),
+                    divisor: divisor(size),
                 },
-            }));
+            });
         }
     }
     Ok(items)
@@ -151,16 +216,23 @@ fn divisor(page: &str) -> &'static str {
     }
 }
 
-fn name_container(place: Place, container: &Container<'_>, patch: &mut Patch) {
-    let env = container.env.as_deref();
-    if !env
-        .unwrap_or_default()
+fn name_container(
+    place: Place,
+    container: &Container<'_>,
+    patch: &mut Patch,
+) -> Result<(), String> {
+    let variables = container.variables().map_err(|error| error.to_string())?;
+    if !variables
         .iter()
         .any(|variable| *variable.name == *CONTAINER_NAME)
     {
-        let variable = json!({"name": CONTAINER_NAME, "value": &*container.name});
-        patch.push(place.pointer("env"), env.is_some(), variable);
+        let variable = Variable {
+            name: CONTAINER_NAME,
+            value: &container.name,
+        };
+        patch.push(place.pointer("env"), container.env.is_some(), &variable);
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 use super::{
     message::quote,
@@ -85,20 +85,20 @@ pub(super) fn add(
     if additions.is_empty() {
         return Ok(());
     }
-    let mut limits = Map::new();
-    let mut requests = Map::new();
+    let mut limits = BTreeMap::new();
+    let mut requests = BTreeMap::new();
     for (&resource, &addition) in additions {
         let asked = Asked::of(place, container, resource)?;
         let sum = |amount: Option<Quantity>| {
             let sum = amount.unwrap_or(asked.amount()).plus(addition);
             sum.map_err(|error| at(place, resource, error))
         };
-        limits.insert(resource.to_owned(), sum(asked.limit)?.to_string().into());
-        requests.insert(resource.to_owned(), sum(asked.request)?.to_string().into());
+        limits.insert(resource, sum(asked.limit)?.to_string());
+        requests.insert(resource, sum(asked.request)?.to_string());
     }
     let Some(existing) = &container.resources else {
-        let resources = json!({"limits": limits, "requests": requests});
-        patch.add(place.pointer("resources"), resources);
+        let resources = BTreeMap::from([("limits", limits), ("requests", requests)]);
+        patch.add(place.pointer("resources"), &resources);
         return Ok(());
     };
     for (field, existing, amounts) in [
@@ -107,10 +107,10 @@ pub(super) fn add(
     ] {
         let pointer = place.pointer(field);
         if existing.is_none() {
-            patch.add(pointer, amounts.into());
+            patch.add(pointer, &amounts);
         } else {
             for (resource, amount) in amounts {
-                patch.add_member(&pointer, &resource, amount);
+                patch.add_member(&pointer, resource, &amount);
             }
         }
     }

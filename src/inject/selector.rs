@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use serde_json::Value;
-
 use super::{
     label::{is_label_key, is_label_value},
     message::quote,
@@ -92,7 +90,8 @@ impl<'v> NodeLabels<'v> {
         let mut warnings = Vec::new();
         let Some(own) = &spec.node_selector else {
             let labels = self.wanted.iter().map(|(key, (value, _))| (*key, *value));
-            patch.add("/spec/nodeSelector".to_owned(), labels.collect());
+            let labels: BTreeMap<&str, &str> = labels.collect();
+            patch.add("/spec/nodeSelector".to_owned(), &labels);
             return warnings;
         };
         for (key, (value, nad)) in &self.wanted {
@@ -107,7 +106,7 @@ impl<'v> NodeLabels<'v> {
                     quote(value)
                 ));
             }
-            patch.add_member("/spec/nodeSelector", key, Value::from(*value));
+            patch.add_member("/spec/nodeSelector", key, value);
         }
         warnings
     }
