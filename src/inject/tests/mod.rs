@@ -2,6 +2,7 @@
 
 mod conformance;
 mod injections;
+mod model;
 mod networks;
 mod properties;
 mod resources;
@@ -175,7 +176,7 @@ fn a_list_where_an_object_belongs_is_no_pod() {
         (
             pod_with(
                 "foo",
-                &json!({"containers": [{"name": "c", "env": [["A"]]}]}),
+                &json!({"containers": [{"name": "c", "volumeMounts": [["A"]]}]}),
             ),
             true,
         ),

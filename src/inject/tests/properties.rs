@@ -1,5 +1,6 @@
 //! What holds for every pod.
 
+use k8s_openapi::api::core::v1::Pod;
 use proptest::{option, prelude::*, sample::select};
 
 use super::*;
@@ -232,7 +233,24 @@ fn not_ours(mut pod: Value) -> Value {
     pod
 }
 
+/// The pod in its type; it has arguments that no API server takes.
+fn typed(pod: &Value) -> Pod {
+    let mut pod = pod.clone();
+    for list in ["containers", "initContainers"] {
+        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+            container.as_object_mut().unwrap().remove("command");
+        }
+    }
+    serde_json::from_value(pod).unwrap()
+}
+
 proptest! {
+    #[test]
+    fn the_patch_makes_the_pod_that_the_rules_say(pod in pods(), honor in any::<bool>()) {
+        let (admitted, _) = world(honor).admit(&pod);
+        prop_assert_eq!(typed(&admitted), model::admitted(&typed(&pod), honor), "{}", pod);
+    }
+
     #[test]
     fn injecting_the_result_again_changes_nothing(pod in pods(), honor in any::<bool>()) {
         let world = world(honor);
