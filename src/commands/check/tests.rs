@@ -3,9 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::{Value, json};
 
-use super::{judge::Judgement, *};
+use super::{
+    judge::{Finding, Judgement},
+    *,
+};
+use crate::policy::{self, Cluster, Kind, Operation, Subject};
 
 const NAMESPACE: &str = "sriov-network-operator";
 
@@ -106,6 +111,59 @@ fn check_and_server_agree_on_every_recorded_case() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count > 200, "{count} cases");
+}
+
+prop_compose! {
+    /// Policies for the recorded cluster, most of them with something wrong.
+    fn any_policy()(
+        pf_names in vec(select(vec!["ens1f0", "ens1f1#0-3", "lan-a#2-5", "ens2f0#0-1", "ens1f0#3", "typo0"]), 0..3),
+        vendor in option::weighted(0.3, select(vec!["8086", "15b3", "15B3", "dead"])),
+        rack in select(vec!["a", "b", "z"]),
+        resource in select(vec!["res", "a.b", "topo_res"]),
+        num_vfs in 0..70_i64,
+        flags in any::<[bool; 2]>(),
+        link_type in option::of(select(vec!["eth", "IB"])),
+    ) -> Value {
+        let mut spec = json!({
+            "resourceName": resource, "nodeSelector": {"rack": rack}, "numVfs": num_vfs,
+            "nicSelector": {"pfNames": pf_names, "vendor": vendor.unwrap_or_default()},
+            "externallyManaged": flags[0], "excludeTopology": flags[1],
+        });
+        if let Some(link_type) = link_type {
+            spec["linkType"] = json!(link_type);
+        }
+        spec
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn check_finds_what_the_server_finds(spec in any_policy()) {
+        let mut object = policy("new", "x");
+        object["spec"] = spec;
+        object["metadata"]["namespace"] = json!(NAMESPACE);
+        let judgement = judged(&mut judge(), &object);
+
+        let mut cluster = Cluster::default();
+        for object in recorded("world.json")["objects"].as_array().unwrap() {
+            cluster.insert_object(object, NAMESPACE);
+        }
+        let subject = Subject {
+            kind: Kind::NodePolicy,
+            operation: Operation::Create,
+            name: "new",
+            namespace: NAMESPACE,
+            object: Some(&object.to_string()),
+            old: None,
+        };
+        let verdict = policy::validate(&subject, (&cluster).into(), &rules());
+        prop_assert_eq!(judgement.allowed, verdict.allowed());
+        let served: Vec<Finding> = verdict.causes().into_iter().map(Finding::from).collect();
+        prop_assert_eq!(judgement.faults, served);
+        prop_assert_eq!(judgement.warnings, verdict.warnings());
+    }
 }
 
 #[test]
