@@ -155,6 +155,7 @@ mod tests {
         operator.rolled_out("injector", "success", Duration::from_millis(9));
         metrics.stores.holds("nodes", 7);
         metrics.stores.fresh_at("nodes", 1.7e9);
+        metrics.stores.set_aside("nodes", 2);
         let webhook = metrics.server("webhook");
         let open = webhook.open();
         drop(open);
@@ -183,6 +184,7 @@ mod tests {
             r#"sriov_operator_drift_repairs_total{component="operator-webhook"} 1"#,
             r#"sriov_operator_store_objects{store="nodes"} 7"#,
             r#"sriov_operator_store_fresh_timestamp_seconds{store="nodes"} 1700000000.0"#,
+            r#"sriov_operator_store_set_aside_total{store="nodes"} 2"#,
             r#"sriov_operator_connections{listener="webhook"} 0"#,
             r#"sriov_operator_connections_ended_total{listener="webhook",reason="idle"} 1"#,
         ] {

@@ -91,6 +91,7 @@ fn busy() -> Metrics {
     operator.rolled_out("injector", "success", Duration::from_millis(9));
     metrics.stores.holds("nodes", 7);
     metrics.stores.fresh_at("nodes", 1.7e9);
+    metrics.stores.set_aside("nodes", 1);
     let webhook = metrics.server("webhook");
     drop(webhook.open());
     webhook.ended("idle");
