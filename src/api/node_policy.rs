@@ -57,7 +57,8 @@ pub struct SriovNetworkNodePolicySpec {
     /// Number of virtual functions of each physical function.
     #[schemars(range(min = 0))]
     pub num_vfs: i64,
-    /// Order among policies: 0 is the strongest, 99 the weakest and the default.
+    /// Order among policies: 0 is the strongest, 99 the weakest. Admission fills in 99 where it is not set; in a policy
+    /// that was stored without admission, not set means 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 99))]
     pub priority: Option<i64>,

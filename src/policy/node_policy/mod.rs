@@ -146,8 +146,9 @@ impl ParsedPolicy {
         &self.spec
     }
 
-    /// Its place among policies: 0 is the strongest. Admission fills in 99 where a policy sets none; one that nobody
-    /// admitted counts as 0, which is what clients that drop zeroes mean by it.
+    /// Its place among policies: 0 is the strongest. Admission fills in 99 where a policy sets none. The schema has no
+    /// default, so one that nobody admitted is stored without it and counts as 0: that is what clients that drop zeroes
+    /// mean by it, and how it has always been applied.
     pub fn priority(&self) -> i64 {
         self.spec.priority.unwrap_or_default()
     }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{ask, judged, judged_in_dev_mode, replace_fields};
 use crate::policy::{
-    Kind,
-    tests::support::{Asked, assert_allowed, assert_refused, rules, world},
+    Kind, Operation, ParsedPolicy, Subject, default_node_policy,
+    tests::support::{Asked, NAMESPACE, assert_allowed, assert_refused, rules, world},
 };
 
 #[test]
@@ -402,6 +402,33 @@ fn what_does_not_decode_is_a_fault_with_a_path() {
         &text.verdict(&world(), &rules()),
         &["spec: Invalid value: \"text\""],
     );
+}
+
+#[test]
+fn admission_makes_a_policy_without_priority_the_weakest_and_without_admission_it_is_the_strongest() {
+    let asked = ask(json!({}));
+    let stored = |object: &Value| {
+        let policy = serde_json::from_value(object.clone()).unwrap();
+        ParsedPolicy::new(&policy).unwrap().priority()
+    };
+    assert_eq!(stored(&asked.object), 0);
+    let text = asked.object.to_string();
+    let subject = Subject {
+        kind: Kind::NodePolicy,
+        operation: Operation::Create,
+        name: "new",
+        namespace: NAMESPACE,
+        object: Some(&text),
+        old: None,
+    };
+    let patch = default_node_policy(&subject).unwrap();
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+    let mut admitted = asked.object;
+    json_patch::patch(&mut admitted, &patch).unwrap();
+    assert_eq!(stored(&admitted), 99);
+    for priority in [0, 7, 99] {
+        assert_eq!(stored(&ask(json!({"priority": priority})).object), priority);
+    }
 }
 
 #[test]
