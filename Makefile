@@ -22,10 +22,11 @@ test: tools ## every test, from units to clusters
 	$(CARGO) test --no-run; \
 	exec tests/on-loopback.sh $(CARGO) test --no-fail-fast
 
-bench: tools ## figures beside their floors and limits; BENCH_JSON=file for machines, BENCH_NODES=5000
+bench: tools ## figures beside their floors and limits, a quarter of an hour; BENCH_QUICK=1 for less, BENCH_JSON=file for machines
 	@$(control_plane); \
 	$(CARGO) bench --bench bench --no-run; \
-	BENCH_PLOTS=$${BENCH_PLOTS-docs/bench} exec tests/on-loopback.sh $(CARGO) bench --quiet --bench bench
+	if [[ -z "$${BENCH_QUICK:-}" ]]; then export BENCH_PLOTS=$${BENCH_PLOTS-docs/bench}; fi; \
+	exec tests/on-loopback.sh $(CARGO) bench --quiet --bench bench
 
 fuzz: tools ## every way in with inputs made from recorded ones; FUZZ_CASES=10000 each
 	FUZZ_CASES=$${FUZZ_CASES:-10000} $(CARGO) test --test fuzz

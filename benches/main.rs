@@ -1,15 +1,23 @@
 //! `make bench`: how fast, how large, how frugal, each figure beside its floor or its limit, measured in the same run.
 //!
 //! ```text
-//! report  <- figures, as text and as JSON (BENCH_JSON=file), plots into BENCH_PLOTS
-//! pure    <- the pure paths: time, and instructions where valgrind is installed
-//! product <- the real binary behind a real API server: what /proc and the audit log say of it
-//! floor   <- the same listener with a handler that reads the body and answers a constant
-//! load    <- keep-alive TLS connections that post one body over and over
-//! world   <- generated nodes, node states, policies, networks and reviews
+//! report       <- figures, as text and as JSON (BENCH_JSON=file), plots into BENCH_PLOTS
+//! pure         <- the pure paths and what they cost in time
+//! answered     <- a whole review as one of them
+//! instructions <- what they cost in instructions, beside what they cost before
+//! sizes        <- the product behind a real API server, on a cluster that grows
+//! changes      <- of that: start, changes of the config, rest
+//! endpoints    <- of that: what does not depend on the size
+//! leases       <- of that: validations while Leases are written
+//! fill         <- generated objects into the API server
+//! product      <- the real binary: what /proc and the audit log say of it
+//! served       <- an endpoint of it beside the floor
+//! floor        <- the same listener with a handler that reads the body and answers a constant
+//! load         <- keep-alive TLS connections that post one body over and over
+//! world        <- generated nodes, node states, policies, networks and reviews
 //! ```
 //!
-//! `BENCH_NODES` is the size of the largest cluster (5000). Everything is bounded in count and time.
+//! `BENCH_QUICK=1` leaves out what takes long. Everything is bounded in count and time.
 
 #[allow(
     dead_code,
@@ -18,7 +26,14 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+mod answered;
+mod changes;
+mod endpoints;
+mod extent;
+mod fill;
 mod floor;
+mod instructions;
+mod leases;
 mod load;
 mod plot;
 mod product;
@@ -42,7 +57,7 @@ fn main() -> ExitCode {
         ["pure", name, count] => count
             .parse()
             .context("a count")
-            .and_then(|count| pure::run(name, count))
+            .and_then(|count| instructions::run(name, count))
             .map(|()| true),
         _ => bench(),
     };
@@ -59,17 +74,17 @@ fn main() -> ExitCode {
 /// Measures everything. Returns whether every bar is met.
 fn bench() -> Result<bool> {
     let mut report = Report::default();
-    let nodes = match std::env::var("BENCH_NODES") {
-        Ok(text) => text.parse().context("BENCH_NODES is no number")?,
-        Err(_) => 5_000,
-    };
+    let quick = std::env::var_os("BENCH_QUICK").is_some_and(|quick| !quick.is_empty());
+    let extent = if quick { extent::QUICK } else { extent::WHOLE };
     report.section("The pure paths");
     pure::measure(&mut report)?;
+    report.section("Instructions of the pure paths");
+    instructions::measure(&mut report)?;
     // Children end with the thread that started them: one thread starts all.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(sizes::measure(&mut report, nodes));
+    let outcome = runtime.block_on(sizes::measure(&mut report, extent));
     report.finish()?;
     outcome?;
     Ok(report.is_met())

@@ -1,6 +1,6 @@
 //! The product from outside: its endpoints, and what the kernel says of its process.
 
-use std::{net::SocketAddrV4, path::PathBuf};
+use std::{net::SocketAddrV4, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -14,6 +14,9 @@ use crate::{
         scene::Scene,
     },
 };
+
+/// What stores take to hold what was written, and the allocator to come to rest.
+pub(crate) const SETTLES: Duration = Duration::from_secs(3);
 
 /// A webhook of the product.
 #[derive(Clone, Copy)]
@@ -60,7 +63,7 @@ pub(crate) fn cpu(process: u32) -> Result<f64> {
         let first = text.split(' ').next().unwrap_or_default();
         nanoseconds += first.parse::<u64>()?;
     }
-    Ok(std::time::Duration::from_nanos(nanoseconds).as_secs_f64() * 1e6)
+    Ok(Duration::from_nanos(nanoseconds).as_secs_f64() * 1e6)
 }
 
 /// Memory of a process in MiB: what it holds now, and the most that it held.
@@ -79,6 +82,11 @@ pub(crate) fn memory(process: u32) -> Result<(f64, f64)> {
         Ok(f64::from(kibibytes) / 1024.0)
     };
     Ok((field("VmRSS:")?, field("VmHWM:")?))
+}
+
+/// From here on, the most that a process held is counted anew.
+pub(crate) fn forget_peak(process: u32) -> Result<()> {
+    Ok(std::fs::write(format!("/proc/{process}/clear_refs"), "5")?)
 }
 
 /// The size of the binary in MiB.

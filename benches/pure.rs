@@ -1,14 +1,12 @@
-//! The pure paths: the time of one call, and the instructions of one call where valgrind is installed. Instructions
-//! repeat from run to run, so they are what a later run is compared by.
+//! The pure paths, ready to be called, and the time of one call.
 
 use std::{
     collections::BTreeMap,
     hint::black_box,
-    process::Command,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use serde_json::value::RawValue;
 use sriov_operator::{
     api::SriovOperatorConfigSpec,
@@ -20,7 +18,7 @@ use sriov_operator::{
 };
 
 use crate::{
-    load::count,
+    answered::{self, Injector},
     plot::Plot,
     report::{Bar, Report},
     support::NAMESPACE,
@@ -28,9 +26,11 @@ use crate::{
 };
 
 /// The paths by name.
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 10] = [
     "inject-without-networks",
     "inject-two-networks",
+    "answer-without-networks",
+    "answer-two-networks",
     "default-policy",
     "validate-among-100",
     "validate-among-1000",
@@ -38,27 +38,8 @@ const PATHS: [&str; 8] = [
     "validate-among-10000",
     "render-everything",
 ];
-/// Those whose instructions are counted: a cluster of ten thousand takes minutes to make under callgrind.
-const COUNTED: [&str; 5] = [
-    "inject-without-networks",
-    "inject-two-networks",
-    "default-policy",
-    "validate-among-1000",
-    "render-everything",
-];
 /// How long the time of one path is measured.
 const TIME: Duration = Duration::from_millis(400);
-/// Calls under callgrind, where each takes some fifty times as long.
-const CALLS: usize = 10;
-
-/// Calls a path so often, for callgrind.
-pub(crate) fn run(name: &str, calls: usize) -> Result<()> {
-    let call = path(name)?;
-    for _ in 0..calls {
-        call();
-    }
-    Ok(())
-}
 
 /// Measures all paths.
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
@@ -95,17 +76,6 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
             .into(),
         limit: Some(500.0),
     });
-    match instructions(PATHS[0], 0) {
-        Err(error) => println!("  no instruction counts: {error:#}"),
-        Ok(_) => {
-            for name in COUNTED {
-                let none = instructions(name, 0)?;
-                let some = instructions(name, CALLS)?;
-                let each = (some - none) / count(CALLS);
-                report.tell(format!("{name}, one call"), each, "instr");
-            }
-        }
-    }
     Ok(())
 }
 
@@ -122,43 +92,33 @@ fn time(call: &dyn Fn()) -> f64 {
     times[times.len() / 10].as_secs_f64() * 1e6
 }
 
-/// What callgrind counts of a process that calls a path so often.
-fn instructions(name: &str, calls: usize) -> Result<f64> {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(std::env::current_exe()?)
-        .args(["pure", name, &calls.to_string()])
-        .output()
-        .context("valgrind is not installed")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "valgrind failed: {told}");
-    let collected = told
-        .lines()
-        .find_map(|line| line.split_once("Collected :"))
-        .context("valgrind told no count")?;
-    Ok(collected.1.trim().parse()?)
-}
-
 /// A path, ready to be called.
-fn path(name: &str) -> Result<Box<dyn Fn()>> {
+pub(crate) fn path(name: &str) -> Result<Box<dyn Fn()>> {
     if let Some(nodes) = name.strip_prefix("validate-among-") {
         return Ok(validate(nodes.parse()?));
     }
     Ok(match name {
         "inject-without-networks" => inject(None)?,
-        "inject-two-networks" => inject(Some(&format!(
-            "{},{}",
-            world::nad_name(0),
-            world::nad_name(1)
-        )))?,
+        "inject-two-networks" => inject(Some(&two_networks()))?,
+        "answer-without-networks" => {
+            let review = world::review(&world::pod(None));
+            answered::answer(injector(), review, r#""allowed":true}}"#)?
+        }
+        "answer-two-networks" => {
+            let review = world::review(&world::pod(Some(&two_networks())));
+            answered::answer(injector(), review, "JSONPatch")?
+        }
         "default-policy" => default_policy(),
         "render-everything" => render_everything()?,
         _ => bail!("there is no path {name}; there are {}", PATHS.join(", ")),
     })
 }
 
-fn inject(networks: Option<&str>) -> Result<Box<dyn Fn()>> {
-    let pod = RawValue::from_string(world::pod(networks).to_string())?;
+fn two_networks() -> String {
+    format!("{},{}", world::nad_name(0), world::nad_name(1))
+}
+
+fn injector() -> Injector {
     let mut nads = Nads::default();
     for number in 0..2 {
         let object = world::nad(number);
@@ -171,6 +131,12 @@ fn inject(networks: Option<&str>) -> Result<Box<dyn Fn()>> {
         hugepages: true,
         ..Switches::default()
     };
+    Injector { nads, switches }
+}
+
+fn inject(networks: Option<&str>) -> Result<Box<dyn Fn()>> {
+    let pod = RawValue::from_string(world::pod(networks).to_string())?;
+    let Injector { nads, switches } = injector();
     let patched = networks.is_some();
     Ok(Box::new(move || {
         let review = PodReview::new("default", &pod);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::{
+    extent::Extent,
     floor::Floor,
     load::Target,
     product::cpu,
@@ -13,8 +14,6 @@ use crate::{
 
 /// Connections that post at the same time.
 const CONNECTIONS: usize = 8;
-const ROUND: Duration = Duration::from_millis(800);
-const ROUNDS: usize = 5;
 
 /// An endpoint and what it has to come to.
 pub(crate) struct Endpoint<'a> {
@@ -32,11 +31,13 @@ pub(crate) struct Endpoint<'a> {
 }
 
 /// What one request costs, by the median of the rounds.
-struct Cost {
+pub(crate) struct Cost {
     per_second: f64,
-    p50: f64,
+    /// The median of its time, in microseconds.
+    pub(crate) p50: f64,
     p99: f64,
-    cpu: f64,
+    /// Processor time of the server, in microseconds.
+    pub(crate) cpu: f64,
 }
 
 /// Measures an endpoint and the floor under it.
@@ -45,7 +46,8 @@ pub(crate) async fn compare(
     endpoint: &Endpoint<'_>,
     floor: &Floor,
     product: u32,
-) -> Result<()> {
+    extent: Extent,
+) -> Result<Cost> {
     let Endpoint {
         name, path, body, ..
     } = endpoint;
@@ -56,9 +58,9 @@ pub(crate) async fn compare(
     );
     let mut floors = Vec::new();
     let mut products = Vec::new();
-    for _ in 0..ROUNDS {
-        floors.push(round(&floor.target, floor.process.id(), path, body).await?);
-        products.push(round(&endpoint.target, product, path, body).await?);
+    for _ in 0..extent.rounds {
+        floors.push(round(&floor.target, floor.process.id(), path, body, extent.round).await?);
+        products.push(round(&endpoint.target, product, path, body, extent.round).await?);
     }
     let (floor, product) = (median(&floors), median(&products));
     for (whose, cost) in [("the floor", &floor), ("the product", &product)] {
@@ -79,12 +81,18 @@ pub(crate) async fn compare(
         "times",
         endpoint.cpu,
     );
-    Ok(())
+    Ok(product)
 }
 
-async fn round(target: &Target, process: u32, path: &str, body: &[u8]) -> Result<Cost> {
+async fn round(
+    target: &Target,
+    process: u32,
+    path: &str,
+    body: &[u8],
+    time: Duration,
+) -> Result<Cost> {
     let before = cpu(process)?;
-    let outcome = target.drive(path, body, CONNECTIONS, ROUND).await?;
+    let outcome = target.drive(path, body, CONNECTIONS, time).await?;
     Ok(Cost {
         per_second: outcome.per_second(),
         p50: outcome.quantile(0.5),

@@ -23,6 +23,11 @@ fn is_selected(number: usize, of: usize) -> bool {
     number.is_multiple_of(step) && number / step < SELECTED
 }
 
+/// How many of `size` nodes are in the pool that is spread over the first `of`.
+pub(crate) fn selected(size: usize, of: usize) -> usize {
+    (0..size).filter(|number| is_selected(*number, of)).count()
+}
+
 /// Node `number`; the pool of the policies is spread over the first `of` nodes.
 pub(crate) fn node(number: usize, of: usize) -> Value {
     let name = node_name(number);

@@ -13,7 +13,7 @@ use crate::endpoints::Endpoints;
 use crate::support::cluster::{self, Cluster};
 use crate::support::kinds::{CONFIG, Kind, NAMESPACES, text};
 use crate::support::operator::Operator;
-use crate::support::proxy::ServiceProxy;
+use crate::support::proxy::{PROBED_OFTEN, ServiceProxy};
 use crate::support::user::User;
 use crate::support::wait::eventually;
 use crate::support::{NAMESPACE, assets, manifests, world};
@@ -173,7 +173,7 @@ impl Stage {
 }
 
 fn proxy(admin: &User, operator: &Operator) -> ServiceProxy {
-    let proxy = ServiceProxy::start(admin.client());
+    let proxy = ServiceProxy::start(admin.client(), PROBED_OFTEN);
     proxy.add(operator.pod());
     proxy
 }

@@ -20,7 +20,10 @@ use tokio::task::JoinSet;
 use super::NAMESPACE;
 use super::probe::Probe;
 
-const PROBE_PERIOD: Duration = Duration::from_millis(50);
+/// How often readiness is asked for, so that nobody waits for it.
+pub(crate) const PROBED_OFTEN: Duration = Duration::from_millis(50);
+/// About as rarely as by a kubelet: the probes of who measures are a part of every figure.
+pub(crate) const PROBED_RARELY: Duration = Duration::from_secs(2);
 
 /// A replica as a Service sees it.
 #[derive(Clone)]
@@ -51,11 +54,12 @@ struct Forwarder {
 }
 
 impl ServiceProxy {
-    /// Watches the Services of the operator's namespace and serves those that have a port 443.
-    pub(crate) fn start(client: Client) -> Self {
+    /// Watches the Services of the operator's namespace and serves those that have a port 443. Asks replicas every so
+    /// often whether they are ready.
+    pub(crate) fn start(client: Client, every: Duration) -> Self {
         let pods = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(run(client, Arc::clone(&pods)));
+        tasks.spawn(run(client, Arc::clone(&pods), every));
         Self {
             pods,
             _tasks: tasks,
@@ -68,12 +72,12 @@ impl ServiceProxy {
     }
 }
 
-async fn run(client: Client, pods: Arc<Mutex<Vec<Pod>>>) {
+async fn run(client: Client, pods: Arc<Mutex<Vec<Pod>>>, every: Duration) {
     let mut forwarders = HashMap::new();
     let services = Api::<Service>::namespaced(client, NAMESPACE);
     let mut events =
         std::pin::pin!(watcher(services, watcher::Config::default()).default_backoff());
-    let mut probe = tokio::time::interval(PROBE_PERIOD);
+    let mut probe = tokio::time::interval(every);
     loop {
         tokio::select! {
             event = events.try_next() => match event {

@@ -11,7 +11,7 @@ use super::audit::Call;
 use super::cluster::Cluster;
 use super::kinds::{CONFIG, DAEMON_SET, Kind, MUTATING, NEW_EVENT, VALIDATING, text};
 use super::operator::Operator;
-use super::proxy::{Pod, ServiceProxy};
+use super::proxy::{PROBED_OFTEN, PROBED_RARELY, Pod, ServiceProxy};
 use super::user::User;
 use super::wait::eventually;
 use super::workload::Workload;
@@ -62,7 +62,16 @@ impl Scene {
 
     /// A replica, not started, on a cluster where everything is installed already.
     pub(crate) async fn beside(cluster: Cluster) -> Result<Self> {
-        let proxy = ServiceProxy::start(cluster.admin().client());
+        Self::probed(cluster, PROBED_OFTEN).await
+    }
+
+    /// The same, where its readiness is asked for about as rarely as by a kubelet: for who measures.
+    pub(crate) async fn calm(cluster: Cluster) -> Result<Self> {
+        Self::probed(cluster, PROBED_RARELY).await
+    }
+
+    async fn probed(cluster: Cluster, every: Duration) -> Result<Self> {
+        let proxy = ServiceProxy::start(cluster.admin().client(), every);
         let operator = cluster.operator(1).await?;
         proxy.add(operator.pod());
         Ok(Self {
