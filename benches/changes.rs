@@ -32,11 +32,7 @@ fn millis(begin: Instant) -> f64 {
 }
 
 /// From a change of the config or of the switches to its effect, and what the API server is asked meanwhile.
-pub(crate) async fn measure(
-    report: &mut Report,
-    scene: &mut Scene,
-    extent: Extent,
-) -> Result<()> {
+pub(crate) async fn measure(report: &mut Report, scene: &mut Scene, extent: Extent) -> Result<()> {
     let config = json!({ "enableInjector": true, "enableOperatorWebhook": true, "logLevel": 0 });
     let begin = Instant::now();
     scene.configure(&config).await?;

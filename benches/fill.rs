@@ -46,11 +46,7 @@ pub(crate) async fn create(admin: &User, objects: impl Iterator<Item = Value>) -
 }
 
 /// Adds nodes and their states, those of `range`. The pool of the policies is spread over the first `pool` nodes.
-pub(crate) async fn nodes(
-    scene: &Scene,
-    range: std::ops::Range<usize>,
-    pool: usize,
-) -> Result<()> {
+pub(crate) async fn nodes(scene: &Scene, range: std::ops::Range<usize>, pool: usize) -> Result<()> {
     let (begin, size) = (Instant::now(), range.end);
     let admin = scene.admin();
     create(admin, range.clone().map(|it| world::node(it, pool))).await?;

@@ -56,9 +56,9 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
         let none = instructions(name, 0)?;
         let some = instructions(name, CALLS)?;
         let each = ((some - none) / count(CALLS)).round();
-        let bar = before
-            .get(name)
-            .map_or(Bar::None, |before| Bar::AtMost((before * TOLERANCE).round()));
+        let bar = before.get(name).map_or(Bar::None, |before| {
+            Bar::AtMost((before * TOLERANCE).round())
+        });
         report.figure(format!("{name}, one call"), each, "instr", bar);
         now.insert(name.to_owned(), each);
     }

@@ -75,12 +75,7 @@ struct Curves {
 }
 
 /// Fills the cluster step by step, and measures at each.
-async fn grow(
-    report: &mut Report,
-    scene: &mut Scene,
-    floor: &Floor,
-    extent: Extent,
-) -> Result<()> {
+async fn grow(report: &mut Report, scene: &mut Scene, floor: &Floor, extent: Extent) -> Result<()> {
     let empty = memory(scene.operator.process_id()?)?.0;
     report.tell("memory, empty cluster", empty, MIB);
     let mut curves = Curves::default();
@@ -121,12 +116,7 @@ async fn grow(
 }
 
 /// What a replica holds, and the most that it holds while reviews come in.
-async fn held(
-    report: &mut Report,
-    scene: &Scene,
-    size: usize,
-    curves: &mut Curves,
-) -> Result<()> {
+async fn held(report: &mut Report, scene: &Scene, size: usize, curves: &mut Curves) -> Result<()> {
     let bar = match size {
         ..=LARGE => Bar::AtMost(64.0),
         _ => Bar::None,
@@ -217,11 +207,35 @@ async fn restart(
 
 fn draw(report: &mut Report, curves: Curves) {
     for (file, title, unit, points, limit) in [
-        ("memory", "Memory of one replica", MIB, curves.memory, Some(64.0)),
-        ("first-list", "Memory, most during the first list", MIB, curves.peak, Some(128.0)),
+        (
+            "memory",
+            "Memory of one replica",
+            MIB,
+            curves.memory,
+            Some(64.0),
+        ),
+        (
+            "first-list",
+            "Memory, most during the first list",
+            MIB,
+            curves.peak,
+            Some(128.0),
+        ),
         ("start-up", "Start-up to ready", "ms", curves.start, None),
-        ("served-validation", "One of 8 validations over TLS, median", "us", curves.median, Some(2_000.0)),
-        ("served-validation-cpu", "Processor time of a validation over TLS", "us", curves.cpu, None),
+        (
+            "served-validation",
+            "One of 8 validations over TLS, median",
+            "us",
+            curves.median,
+            Some(2_000.0),
+        ),
+        (
+            "served-validation-cpu",
+            "Processor time of a validation over TLS",
+            "us",
+            curves.cpu,
+            None,
+        ),
     ] {
         report.plot(Plot {
             file,

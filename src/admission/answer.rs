@@ -37,7 +37,7 @@ struct Status<'a> {
 }
 
 /// How a review ends: the response is its last field.
-const END: &[u8] = b"}}";
+const END: &str = "}}";
 
 /// The bytes of the answer to the request `uid`.
 pub(super) fn encode(uid: &str, decision: &Decision) -> Result<Vec<u8>, serde_json::Error> {
@@ -71,10 +71,13 @@ pub(super) fn encode(uid: &str, decision: &Decision) -> Result<Vec<u8>, serde_js
     if let Some(patch) = patch {
         // The last field of the response, past a serializer that would look for what to escape: base64 has nothing.
         text.truncate(text.len().saturating_sub(END.len()));
-        text.extend_from_slice(br#","patch":""#);
-        text.extend_from_slice(BASE64_STANDARD.encode(patch).as_bytes());
-        text.push(b'"');
-        text.extend_from_slice(END);
+        let mut text = String::from_utf8(text).map_err(serde::ser::Error::custom)?;
+        text.reserve(patch.len() / 3 * 4 + 32);
+        text.push_str(r#","patch":""#);
+        BASE64_STANDARD.encode_string(patch, &mut text);
+        text.push('"');
+        text.push_str(END);
+        return Ok(text.into_bytes());
     }
     Ok(text)
 }

@@ -13,6 +13,7 @@ use super::{
     refusal::{Refusal, shown},
     uid,
 };
+use crate::scan::Scanner;
 
 /// What the API server asks about: `AdmissionReview.request`, cut down to what is used.
 #[derive(Clone, Debug, Deserialize)]
@@ -56,21 +57,38 @@ pub enum Object<'a> {
     /// A JSON object. A part that is absent or null is `None`; there are no others that count.
     Parts {
         /// The text of `metadata`.
-        metadata: Option<&'a RawValue>,
+        metadata: Option<&'a str>,
         /// The text of `spec`.
-        spec: Option<&'a RawValue>,
+        spec: Option<&'a str>,
     },
     /// Some other JSON value, which no API server sends.
     Odd,
 }
 
-impl Object<'_> {
+impl<'a> Object<'a> {
+    /// The parts of the object at a place; nothing inside where it is null.
+    fn scan(scanner: &mut Scanner<'a>) -> Option<Option<Self>> {
+        if scanner.passes_null() {
+            return Some(None);
+        }
+        let (mut metadata, mut spec) = (None, None);
+        scanner.members(|key, scanner| match key {
+            "metadata" => once(&mut metadata, scanner.value()?),
+            "spec" => once(&mut spec, scanner.value()?),
+            _ => scanner.value().map(drop),
+        })?;
+        let given = |part: Option<&'a str>| part.filter(|text| *text != "null");
+        Some(Some(Self::Parts {
+            metadata: given(metadata),
+            spec: given(spec),
+        }))
+    }
+
     /// The object as JSON, as far as it counts.
     pub fn text(&self) -> String {
-        let text = |part: &Option<&RawValue>| part.map_or("null", RawValue::get).to_owned();
         match self {
             Self::Parts { metadata, spec } => {
-                let (metadata, spec) = (text(metadata), text(spec));
+                let (metadata, spec) = (metadata.unwrap_or("null"), spec.unwrap_or("null"));
                 format!(r#"{{"metadata":{metadata},"spec":{spec}}}"#)
             }
             Self::Odd => "[]".to_owned(),
@@ -99,7 +117,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let (mut metadata, mut spec) = (None, None);
+                let (mut metadata, mut spec) = (None::<&RawValue>, None::<&RawValue>);
                 while let Some(field) = map.next_key()? {
                     match field {
                         Field::Metadata => metadata = map.next_value()?,
@@ -107,6 +125,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
                         Field::Other => drop(map.next_value::<IgnoredAny>()?),
                     }
                 }
+                let (metadata, spec) = (metadata.map(RawValue::get), spec.map(RawValue::get));
                 Ok(Object::Parts { metadata, spec })
             }
 
@@ -226,23 +245,68 @@ pub(super) fn decode(body: &[u8]) -> Result<Request<'_>, Failure> {
 
 /// Decodes what every API server sends, in one pass over the body. Nothing where anything is odd.
 fn at_once(body: &[u8]) -> Option<Request<'_>> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Review<'a> {
-        #[serde(borrow)]
-        api_version: Cow<'a, str>,
-        #[serde(borrow)]
-        kind: Cow<'a, str>,
-        #[serde(borrow)]
-        request: Request<'a>,
+    let mut scanner = Scanner::new(std::str::from_utf8(body).ok()?);
+    let (mut version, mut kind, mut request) = (None, None, None);
+    scanner.members(|key, scanner| match key {
+        "apiVersion" => once(&mut version, scanner.value()?),
+        "kind" => once(&mut kind, scanner.value()?),
+        "request" => once(&mut request, scan_request(scanner)?),
+        _ => scanner.value().map(drop),
+    })?;
+    let is_review = version == Some("\"admission.k8s.io/v1\"")
+        && kind == Some("\"AdmissionReview\"")
+        && scanner.is_at_end();
+    request.filter(|request: &Request<'_>| is_review && !request.uid.is_empty())
+}
+
+fn scan_request<'a>(scanner: &mut Scanner<'a>) -> Option<Request<'a>> {
+    let (mut uid, mut kind, mut resource, mut sub_resource) = (None, None, None, None);
+    let (mut name, mut namespace, mut operation, mut dry_run) = (None, None, None, None);
+    let (mut object, mut old_object) = (None, None);
+    scanner.members(|key, scanner| match key {
+        "uid" => once(&mut uid, scanner.value()?),
+        "kind" => once(&mut kind, scanner.value()?),
+        "resource" => once(&mut resource, scanner.value()?),
+        "subResource" => once(&mut sub_resource, scanner.value()?),
+        "name" => once(&mut name, scanner.value()?),
+        "namespace" => once(&mut namespace, scanner.value()?),
+        "operation" => once(&mut operation, scanner.value()?),
+        "dryRun" => once(&mut dry_run, scanner.value()?),
+        "object" => once(&mut object, Object::scan(scanner)?),
+        "oldObject" => once(&mut old_object, Object::scan(scanner)?),
+        _ => scanner.value().map(drop),
+    })?;
+    Some(Request {
+        uid: scanned_text(uid)?,
+        kind: scanned(kind)?,
+        resource: scanned(resource)?,
+        sub_resource: scanned_text(sub_resource)?,
+        name: scanned_text(name)?,
+        namespace: scanned_text(namespace)?,
+        operation: serde_json::from_str(operation?).ok()?,
+        dry_run: scanned(dry_run)?,
+        object: object.flatten(),
+        old_object: old_object.flatten(),
+    })
+}
+
+/// What is given twice is odd.
+fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
+    slot.replace(value).is_none().then_some(())
+}
+
+/// What is decoded of a value that may be absent or null.
+fn scanned<'a, T: Deserialize<'a> + Default>(value: Option<&'a str>) -> Option<T> {
+    match value {
+        None | Some("null") => Some(T::default()),
+        Some(value) => serde_json::from_str(value).ok(),
     }
-    // Checked once for all strings.
-    let text = std::str::from_utf8(body).ok()?;
-    let review: Review<'_> = serde_json::from_str(text).ok()?;
-    let is_review = review.kind == "AdmissionReview"
-        && review.api_version == "admission.k8s.io/v1"
-        && !review.request.uid.is_empty();
-    is_review.then_some(review.request)
+}
+
+fn scanned_text(value: Option<&str>) -> Option<Cow<'_, str>> {
+    #[derive(Default, Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    scanned(value).map(|Text(text)| text)
 }
 
 /// Decodes a review from outside to inside, to say what is wrong with it.
@@ -355,7 +419,7 @@ mod tests {
         assert!(
             body.as_bytes()
                 .as_ptr_range()
-                .contains(&spec.get().as_bytes().as_ptr()),
+                .contains(&spec.as_bytes().as_ptr()),
             "its parts are the body's own bytes"
         );
         let old = request.old_object.unwrap().text();

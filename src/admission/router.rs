@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, debug, error, info, info_span, warn};
+use tracing::{Instrument, debug, debug_span, error, info, warn};
 
 use super::{
     answer,
@@ -183,8 +183,9 @@ impl Route {
         let Ok(_permit) = self.shared.reviews.try_acquire() else {
             return Err(Refusal::Overloaded);
         };
-        // What is logged on the way carries the request's id. Strings are quoted: no name breaks out of its line.
-        let span = info_span!(
+        // What is logged on the way at that level carries the request's id. Strings are quoted: no name breaks out of its
+        // line. Not at the level of every day, where nothing is logged on the way and a span costs as much as a verdict.
+        let span = debug_span!(
             "review",
             uid = &*request.uid,
             webhook = self.path(),

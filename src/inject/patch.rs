@@ -9,19 +9,17 @@ use serde_json::Value;
 
 use super::pod::{PodReview, Spec};
 
-/// An operation; `add` is the only one there is.
-#[derive(Debug)]
-struct Add {
-    path: String,
-    /// JSON.
-    value: String,
-}
+/// Bytes of most patches.
+const USUAL: usize = 2048;
 
-/// A patch under construction. Values are written as JSON when they are added: a tree of them would only be built to be
+/// A patch under construction. Each operation is written when it is added: a tree of them would only be built to be
 /// written.
 #[derive(Debug, Default)]
 pub(super) struct Patch {
-    operations: Vec<Add>,
+    /// The operations, each with the comma or bracket before it. `add` is the only one there is.
+    text: Vec<u8>,
+    /// Where each adds something.
+    paths: Vec<String>,
     /// The first value that could not be written.
     unwritten: Option<serde_json::Error>,
 }
@@ -48,21 +46,44 @@ enum Shape {
 
 impl Patch {
     pub(super) fn is_empty(&self) -> bool {
-        self.operations.is_empty()
+        self.paths.is_empty()
     }
 
     /// Adds `value` at a JSON pointer.
     pub(super) fn add(&mut self, path: String, value: &impl Serialize) {
-        match serde_json::to_string(value) {
-            Ok(value) => self.operations.push(Add { path, value }),
-            Err(error) => drop(self.unwritten.get_or_insert(error)),
+        if let Err(error) = self.write(&path, value) {
+            self.unwritten.get_or_insert(error);
         }
+        self.paths.push(path);
+    }
+
+    fn write(&mut self, path: &str, value: &impl Serialize) -> Result<(), serde_json::Error> {
+        if self.text.is_empty() {
+            self.text.reserve(USUAL);
+        }
+        let text = &mut self.text;
+        text.push(if text.is_empty() { b'[' } else { b',' });
+        text.extend_from_slice(br#"{"op":"add","path":"#);
+        serde_json::to_writer(&mut *text, path)?;
+        text.extend_from_slice(br#","value":"#);
+        serde_json::to_writer(&mut *text, value)?;
+        text.push(b'}');
+        Ok(())
     }
 
     /// Adds `value` to the map at `path` under `key`, whatever characters that has.
     pub(super) fn add_member(&mut self, path: &str, key: &str, value: &impl Serialize) {
-        let key = key.replace('~', "~0").replace('/', "~1");
-        self.add(format!("{path}/{key}"), value);
+        let mut pointer = String::with_capacity(path.len() + key.len() + 8);
+        pointer.push_str(path);
+        pointer.push('/');
+        for character in key.chars() {
+            match character {
+                '~' => pointer.push_str("~0"),
+                '/' => pointer.push_str("~1"),
+                other => pointer.push(other),
+            }
+        }
+        self.add(pointer, value);
     }
 
     /// Adds `value` to the end of the list at `path`, which is made where the pod has none.
@@ -87,98 +108,81 @@ impl Patch {
     }
 
     fn text(self) -> Result<Vec<u8>, serde_json::Error> {
-        if let Some(error) = self.unwritten {
-            return Err(error);
-        }
-        let mut text = Vec::with_capacity(1024);
-        for Add { path, value } in &self.operations {
-            text.push(if text.is_empty() { b'[' } else { b',' });
-            text.extend_from_slice(br#"{"op":"add","path":"#);
-            serde_json::to_writer(&mut text, path)?;
-            text.extend_from_slice(br#","value":"#);
-            text.extend_from_slice(value.as_bytes());
-            text.push(b'}');
-        }
+        let mut text = self.text;
         text.push(b']');
-        Ok(text)
+        self.unwritten.map_or(Ok(text), Err)
     }
 
     /// Walks through the operations, over what the pod has and what earlier operations made.
     fn fits(&self, pod: &PodReview<'_>, spec: Option<&Spec<'_>>) -> Result<(), Misfit> {
-        let mut made: Vec<&str> = Vec::new();
-        for Add { path, .. } in &self.operations {
-            let shape_at = |pointer: &str| {
-                let shape = shape(pointer)?;
-                (made.contains(&pointer) || exists(pod, spec, pointer)).then_some(shape)
+        let mut made: Vec<Vec<&str>> = Vec::new();
+        for path in &self.paths {
+            let names: Vec<&str> = path.split('/').skip(1).collect();
+            let shape_at = |names: &[&str]| {
+                let shape = shape(names)?;
+                (made.iter().any(|made| made == names) || exists(pod, spec, names)).then_some(shape)
             };
-            let fits = path
-                .rsplit_once('/')
-                .is_some_and(|(parent, last)| match shape_at(parent) {
+            let fits = names
+                .split_last()
+                .is_some_and(|(last, parent)| match shape_at(parent) {
                     Some(Shape::Map) => true,
-                    Some(Shape::List) => last == "-",
-                    Some(Shape::Fields) => shape(path).is_some() && shape_at(path).is_none(),
+                    Some(Shape::List) => *last == "-",
+                    Some(Shape::Fields) => shape(&names).is_some() && shape_at(&names).is_none(),
                     None => false,
                 });
             if !fits {
                 return Err(Misfit::Path(path.clone()));
             }
-            made.push(path);
+            made.push(names);
         }
         Ok(())
     }
 }
 
-/// The shape of a part that a patch may add to or make; nothing for all other parts of a pod.
-fn shape(pointer: &str) -> Option<Shape> {
-    let mut names = pointer.split('/').skip(1);
-    let mut next = || names.next().unwrap_or_default();
-    let shape = match (next(), next(), next(), next(), next()) {
-        ("metadata" | "spec", "", ..) => Shape::Fields,
-        ("metadata", "annotations", "", ..) | ("spec", "nodeSelector", "", ..) => Shape::Map,
-        ("spec", "volumes", "", ..) => Shape::List,
-        ("spec", "containers" | "initContainers", index, field, member) if !index.is_empty() => {
-            match (field, member) {
-                ("" | "resources", "") => Shape::Fields,
-                ("env" | "volumeMounts", "") => Shape::List,
-                ("resources", "requests" | "limits") => Shape::Map,
-                _ => return None,
-            }
-        }
-        _ => return None,
-    };
-    names.next().is_none().then_some(shape)
+/// The shape of a part that a patch may add to or make, by the names on the way to it; nothing for all other parts of a
+/// pod.
+fn shape(names: &[&str]) -> Option<Shape> {
+    match names {
+        ["metadata" | "spec"] => Some(Shape::Fields),
+        ["metadata", "annotations"] | ["spec", "nodeSelector"] => Some(Shape::Map),
+        ["spec", "volumes"] => Some(Shape::List),
+        ["spec", "containers" | "initContainers", _, field @ ..] => match field {
+            [] | ["resources"] => Some(Shape::Fields),
+            ["env" | "volumeMounts"] => Some(Shape::List),
+            ["resources", "requests" | "limits"] => Some(Shape::Map),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
-/// Whether the pod has the part at `pointer`, of those that have a [`shape`].
-fn exists(pod: &PodReview<'_>, spec: Option<&Spec<'_>>, pointer: &str) -> bool {
-    let mut names = pointer.split('/').skip(1);
-    let mut next = || names.next().unwrap_or_default();
+/// Whether the pod has a part, of those that have a [`shape`].
+fn exists(pod: &PodReview<'_>, spec: Option<&Spec<'_>>, names: &[&str]) -> bool {
     let metadata = pod.metadata.as_ref();
-    match (next(), next(), next(), next(), next()) {
-        ("metadata", "", ..) => metadata.is_some(),
-        ("metadata", ..) => metadata.is_some_and(|metadata| metadata.annotations.is_some()),
-        (_, "", ..) => spec.is_some(),
-        (_, "nodeSelector", ..) => spec.is_some_and(|spec| spec.node_selector.is_some()),
-        (_, "volumes", ..) => spec.is_some_and(|spec| spec.volumes.is_some()),
-        (_, list, index, field, member) => {
+    match names {
+        ["metadata"] => metadata.is_some(),
+        ["metadata", ..] => metadata.is_some_and(|metadata| metadata.annotations.is_some()),
+        ["spec"] => spec.is_some(),
+        ["spec", "nodeSelector"] => spec.is_some_and(|spec| spec.node_selector.is_some()),
+        ["spec", "volumes"] => spec.is_some_and(|spec| spec.volumes.is_some()),
+        [_, list, index, field @ ..] => {
             let index = index.parse().ok();
             let container = spec
                 .zip(index)
                 .and_then(|(spec, index)| spec.container(list, index));
-            container.is_some_and(|container| match field {
-                "" => true,
-                "env" => container.env.is_some(),
-                "volumeMounts" => container.volume_mounts.is_some(),
-                _ => container
-                    .resources
-                    .as_ref()
-                    .is_some_and(|resources| match member {
-                        "" => true,
-                        "requests" => resources.requests.is_some(),
-                        _ => resources.limits.is_some(),
-                    }),
+            container.is_some_and(|container| {
+                let resources = container.resources.as_ref();
+                match field {
+                    [] => true,
+                    ["env"] => container.env.is_some(),
+                    ["volumeMounts"] => container.volume_mounts.is_some(),
+                    ["resources"] => resources.is_some(),
+                    [_, "requests"] => resources.is_some_and(|it| it.requests.is_some()),
+                    _ => resources.is_some_and(|it| it.limits.is_some()),
+                }
             })
         }
+        _ => false,
     }
 }
 

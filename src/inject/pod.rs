@@ -13,6 +13,7 @@ use super::{
     message::json_fault,
     quantity::{Quantity, QuantityError},
 };
+use crate::scan::Scanner;
 
 /// The pod of a review cannot be read. The API server has decoded it before, so only other callers meet this.
 #[derive(Debug, thiserror::Error)]
@@ -30,8 +31,8 @@ impl From<serde_json::Error> for Unreadable {
 pub struct PodReview<'a> {
     pub(super) namespace: Cow<'a, str>,
     pub(super) metadata: Option<Metadata<'a>>,
-    raw_metadata: Option<&'a RawValue>,
-    spec: Option<&'a RawValue>,
+    metadata_text: Option<&'a str>,
+    spec_text: Option<&'a str>,
 }
 
 impl<'a> PodReview<'a> {
@@ -45,17 +46,21 @@ impl<'a> PodReview<'a> {
             spec: Option<&'a RawValue>,
         }
         let Fields(Parts { metadata, spec }) = serde_json::from_str(object.get())?;
-        Self::of(namespace, metadata, spec)
+        Self::of(
+            namespace,
+            metadata.map(RawValue::get),
+            spec.map(RawValue::get),
+        )
     }
 
-    /// The pod of these parts; reads the metadata. `namespace` is the request's, since the pods of a controller carry
+    /// The pod of these parts, JSON texts; reads the metadata. `namespace` is the request's, since the pods of a controller carry
     /// none of their own; where it is empty (no API server sends that) the pod's own counts, then `default`.
     pub fn of(
         namespace: &'a str,
-        raw_metadata: Option<&'a RawValue>,
-        spec: Option<&'a RawValue>,
+        metadata_text: Option<&'a str>,
+        spec_text: Option<&'a str>,
     ) -> Result<Self, Unreadable> {
-        let metadata = raw_metadata.map(|metadata| serde_json::from_str(metadata.get()));
+        let metadata = metadata_text.map(serde_json::from_str);
         let metadata: Option<Metadata<'_>> = metadata.transpose()?.map(|Fields(it)| it);
         let own = || metadata.as_ref()?.namespace.as_ref();
         let namespace = match (namespace, own()) {
@@ -66,17 +71,17 @@ impl<'a> PodReview<'a> {
         Ok(Self {
             namespace,
             metadata,
-            raw_metadata,
-            spec,
+            metadata_text,
+            spec_text,
         })
     }
 
     /// The parts of the pod as one JSON text.
     pub(super) fn text(&self) -> String {
-        let parts = [("metadata", self.raw_metadata), ("spec", self.spec)];
+        let parts = [("metadata", self.metadata_text), ("spec", self.spec_text)];
         let parts: Vec<String> = parts
             .iter()
-            .filter_map(|(name, part)| Some(format!(r#""{name}":{}"#, (*part)?.get())))
+            .filter_map(|(name, part)| Some(format!(r#""{name}":{}"#, (*part)?)))
             .collect();
         format!("{{{}}}", parts.join(","))
     }
@@ -115,8 +120,7 @@ impl<'a> PodReview<'a> {
 
     /// The parts of the spec that injection looks at.
     pub(super) fn spec(&self) -> Result<Option<Spec<'a>>, Unreadable> {
-        let spec = self.spec.map(|spec| serde_json::from_str(spec.get()));
-        Ok(spec.transpose()?.map(|Fields(spec)| spec))
+        self.spec_text.map(Spec::read).transpose()
     }
 }
 
@@ -184,17 +188,73 @@ pub(super) struct Metadata<'a> {
 }
 
 /// `spec`. A list or map that is null counts as absent, as it does for the API server.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default)]
 pub(super) struct Spec<'a> {
-    #[serde(borrow)]
     pub(super) node_selector: Option<Entries<'a, Text<'a>>>,
-    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) volumes: Option<Vec<Named<'a>>>,
-    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     containers: Option<Vec<Container<'a>>>,
-    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     init_containers: Option<Vec<Container<'a>>>,
+}
+
+impl<'a> Spec<'a> {
+    /// Reads the fields above. All the others, most of a pod, are passed over.
+    fn read(text: &'a str) -> Result<Self, Unreadable> {
+        let mut spec = Self::default();
+        members("spec", text, |key, value| {
+            match key {
+                "nodeSelector" => spec.node_selector = serde_json::from_str(value)?,
+                "volumes" => spec.volumes = list(value)?,
+                "containers" => spec.containers = containers(key, value)?,
+                "initContainers" => spec.init_containers = containers(key, value)?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(spec)
+    }
+}
+
+/// Calls `member` with key and text of each member of an object, which is called `what` where it is none.
+fn members<'a>(
+    what: &str,
+    text: &'a str,
+    mut member: impl FnMut(&'a str, &'a str) -> Result<(), Unreadable>,
+) -> Result<(), Unreadable> {
+    let mut fault = None;
+    let walked = Scanner::new(text).members(|key, scanner| {
+        let read = member(key, scanner.value()?);
+        read.map_err(|error| fault = Some(error)).ok()
+    });
+    match (walked, fault) {
+        (Some(()), _) => Ok(()),
+        (None, Some(fault)) => Err(fault),
+        (None, None) => Err(Unreadable(format!("{what} is not an object"))),
+    }
+}
+
+/// A list of containers, or nothing where it is null.
+fn containers<'a>(what: &str, text: &'a str) -> Result<Option<Vec<Container<'a>>>, Unreadable> {
+    if text == "null" {
+        return Ok(None);
+    }
+    let mut containers = Vec::new();
+    let mut fault = None;
+    let walked = Scanner::new(text).elements(|text| {
+        let container = Container::read(text);
+        containers.push(container.map_err(|error| fault = Some(error)).ok()?);
+        Some(())
+    });
+    match (walked, fault) {
+        (Some(()), _) => Ok(Some(containers)),
+        (None, Some(fault)) => Err(fault),
+        (None, None) => Err(Unreadable(format!("spec.{what} is not a list"))),
+    }
+}
+
+/// A list of objects, or nothing where it is null.
+fn list<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Option<Vec<T>>, Unreadable> {
+    let list: Option<Vec<Fields<T>>> = serde_json::from_str(text)?;
+    Ok(list.map(|list| list.into_iter().map(|Fields(it)| it).collect()))
 }
 
 impl<'a> Spec<'a> {
@@ -260,32 +320,49 @@ pub(super) struct Named<'a> {
 }
 
 /// A container.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub(super) struct Container<'a> {
-    #[serde(borrow, default = "no_text")]
     pub(super) name: Text<'a>,
-    #[serde(borrow)]
     restart_policy: Option<Text<'a>>,
     /// Undecoded: there may be many, and few pods need to know them.
-    #[serde(borrow)]
-    pub(super) env: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "fields")]
+    pub(super) env: Option<&'a str>,
     pub(super) resources: Option<Resources<'a>>,
-    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) volume_mounts: Option<Vec<Mount<'a>>>,
-    #[serde(borrow, default, deserialize_with = "list_of_fields")]
     pub(super) volume_devices: Option<Vec<Mount<'a>>>,
 }
 
 impl<'a> Container<'a> {
+    fn read(text: &'a str) -> Result<Self, Unreadable> {
+        let mut container = Self {
+            name: no_text(),
+            restart_policy: None,
+            env: None,
+            resources: None,
+            volume_mounts: None,
+            volume_devices: None,
+        };
+        members("a container", text, |key, value| {
+            match key {
+                "name" => container.name = serde_json::from_str(value)?,
+                "restartPolicy" => container.restart_policy = serde_json::from_str(value)?,
+                "env" => container.env = (value != "null").then_some(value),
+                "resources" => {
+                    let resources: Option<Fields<_>> = serde_json::from_str(value)?;
+                    container.resources = resources.map(|Fields(it)| it);
+                }
+                "volumeMounts" => container.volume_mounts = list(value)?,
+                "volumeDevices" => container.volume_devices = list(value)?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(container)
+    }
+
     /// The variables of its environment.
     pub(super) fn variables(&self) -> Result<Vec<Named<'a>>, Unreadable> {
-        let Some(env) = self.env else {
-            return Ok(Vec::new());
-        };
-        let variables: Vec<Fields<Named<'_>>> = serde_json::from_str(env.get())?;
-        Ok(variables.into_iter().map(|Fields(it)| it).collect())
+        let variables = self.env.map(list).transpose()?.flatten();
+        Ok(variables.unwrap_or_default())
     }
 }
 
@@ -333,19 +410,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
 
         deserializer.deserialize_map(Visitor(PhantomData))
     }
-}
-
-/// An object, or nothing.
-fn fields<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    Ok(Option::<Fields<T>>::deserialize(from)?.map(|Fields(object)| object))
-}
-
-/// A list of objects, or nothing.
-fn list_of_fields<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    from: D,
-) -> Result<Option<Vec<T>>, D::Error> {
-    let objects = Option::<Vec<Fields<T>>>::deserialize(from)?;
-    Ok(objects.map(|objects| objects.into_iter().map(|Fields(object)| object).collect()))
 }
 
 fn no_text<'a>() -> Text<'a> {

@@ -214,7 +214,10 @@ fn show(pod: &mut Pod, pages_of_all: Vec<DownwardAPIVolumeFile>) {
         }
     }
     let metadata = &pod.metadata;
-    let own = [("labels", &metadata.labels), ("annotations", &metadata.annotations)];
+    let own = [
+        ("labels", &metadata.labels),
+        ("annotations", &metadata.annotations),
+    ];
     let shown = own
         .into_iter()
         .filter(|(_, map)| map.as_ref().is_some_and(|map| !map.is_empty()))

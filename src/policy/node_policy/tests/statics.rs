@@ -405,7 +405,8 @@ fn what_does_not_decode_is_a_fault_with_a_path() {
 }
 
 #[test]
-fn admission_makes_a_policy_without_priority_the_weakest_and_without_admission_it_is_the_strongest() {
+fn admission_makes_a_policy_without_priority_the_weakest_and_without_admission_it_is_the_strongest()
+{
     let asked = ask(json!({}));
     let stored = |object: &Value| {
         let policy = serde_json::from_value(object.clone()).unwrap();
