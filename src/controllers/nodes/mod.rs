@@ -43,8 +43,6 @@ use crate::{
     stores::{ClusterStores, Mirror, Objects, Touched},
 };
 
-/// The label that the device plugin's `DaemonSet` selects nodes by.
-pub const PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
 const ENABLED: &str = "Enabled";
 const DISABLED: &str = "Disabled";
 /// How soon it is tried again when something changed beneath a write, or the stores are not filled.

@@ -12,9 +12,11 @@ use kube::{
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
-use super::PLUGIN_LABEL;
 use crate::{
-    api::{API_VERSION, DEFAULT_CONFIG_NAME, SriovNetworkNodeState, SriovNetworkNodeStateSpec},
+    api::{
+        API_VERSION, DEFAULT_CONFIG_NAME, DEVICE_PLUGIN_LABEL, SriovNetworkNodeState,
+        SriovNetworkNodeStateSpec,
+    },
     apply::FIELD_MANAGER,
     stores::{CURRENT_STATE, DESIRED_STATE, KEEP_UNTIL, StateHead},
 };
@@ -234,7 +236,7 @@ impl Writer {
     /// Sets or removes a node's label.
     pub(super) async fn label(&self, node: &str, value: Option<&str>) -> Result<(), Failure> {
         debug!(node, value, "labelling the node");
-        let patch = json!({ "metadata": { "labels": { PLUGIN_LABEL: value } } });
+        let patch = json!({ "metadata": { "labels": { DEVICE_PLUGIN_LABEL: value } } });
         let (params, patch) = (patched(), Patch::Merge(&patch));
         unless_gone(
             call(
