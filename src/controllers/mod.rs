@@ -10,7 +10,11 @@
 //! be cut short at any point: the next leader starts from what is in the cluster. So what costs something, such as
 //! whether an object is as wanted, is answered by the stores, and a pass with nothing to do makes no call.
 
+mod calls;
+pub mod drain;
 pub mod networks;
+mod openshift;
+pub mod pools;
 mod queue;
 
 use std::{

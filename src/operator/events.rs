@@ -40,6 +40,18 @@ pub enum Reason {
     UnknownFeatureGate,
     /// An entry of the injector's switches cannot be used.
     InvalidSwitches,
+    /// A node begins to be drained.
+    DrainStarted,
+    /// A node waits until it may be drained, which needs nobody's help.
+    DrainWaiting,
+    /// A node is not drained, or not further, until somebody does something about it.
+    DrainBlocked,
+    /// A node is drained: its daemon may go on.
+    DrainCompleted,
+    /// A node is back in use after its drain.
+    DrainEnded,
+    /// What a pool asks for cannot be made.
+    OffloadBlocked,
 }
 
 impl Reason {
@@ -49,6 +61,11 @@ impl Reason {
             Self::ComponentEnabled | Self::ComponentDisabled => "Rollout",
             Self::DriftRepaired => "Repair",
             Self::CertificateRenewed | Self::CertificateRefused => "Certificate",
+            Self::DrainStarted | Self::DrainWaiting | Self::DrainBlocked | Self::DrainCompleted => {
+                "DrainNode"
+            }
+            Self::DrainEnded => "CompleteDrain",
+            Self::OffloadBlocked => "ConfigureOffload",
             Self::UnknownFeatureGate | Self::InvalidSwitches => "Validate",
         }
     }
@@ -59,11 +76,17 @@ impl Reason {
             | Self::ReadyChanged
             | Self::ComponentEnabled
             | Self::ComponentDisabled
-            | Self::CertificateRenewed => EventType::Normal,
+            | Self::CertificateRenewed
+            | Self::DrainStarted
+            | Self::DrainWaiting
+            | Self::DrainCompleted
+            | Self::DrainEnded => EventType::Normal,
             Self::DriftRepaired
             | Self::CertificateRefused
             | Self::UnknownFeatureGate
-            | Self::InvalidSwitches => EventType::Warning,
+            | Self::InvalidSwitches
+            | Self::DrainBlocked
+            | Self::OffloadBlocked => EventType::Warning,
         }
     }
 }

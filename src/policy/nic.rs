@@ -176,6 +176,11 @@ impl NicQuery {
         (query, errors)
     }
 
+    /// Whether it means no NIC, whatever the NIC: nothing is set, or what is set means nothing.
+    pub fn is_barren(&self) -> bool {
+        self.barren
+    }
+
     /// Whether every part of the selector holds for the NIC. Whether the NIC is supported is another question.
     pub fn selects(&self, nic: &Nic) -> bool {
         !self.barren && self.refusal(nic).is_none()

@@ -79,6 +79,16 @@ impl NicIds {
             .collect()
     }
 
+    /// Device ids of the virtual functions of this physical function, of one vendor or of all; empty when it is in no
+    /// line.
+    pub fn vfs_of_pf<'a>(&'a self, vendor: Option<&'a str>, pf: &str) -> BTreeSet<&'a str> {
+        self.of(vendor)
+            .flat_map(|d| &d.vfs)
+            .filter(|(_, pfs)| pfs.contains(pf))
+            .map(|(vf, _)| vf.as_ref())
+            .collect()
+    }
+
     /// Device ids of the physical functions that have virtual functions of this device id.
     pub fn pfs_of_vf<'a>(&'a self, vendor: Option<&'a str>, vf: &str) -> BTreeSet<&'a str> {
         self.of(vendor)
@@ -153,6 +163,11 @@ mod tests {
             ids.pfs_of_vf(None, "1018").into_iter().collect::<Vec<_>>(),
             ["1017"]
         );
+        assert_eq!(
+            ids.vfs_of_pf(None, "1017").into_iter().collect::<Vec<_>>(),
+            ["1018"]
+        );
+        assert!(ids.vfs_of_pf(Some("8086"), "1017").is_empty());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::mirror::{Mirror, NotReady, Status, Watched, mirror};
 use super::recent::Recent;
 use super::reflect::refresh;
 use super::sinks::{NicIdSink, NodeSink, PolicySink, SharedCluster, StateSink};
-use super::source::Source;
+use super::source::{Source, named};
 use crate::api::{SriovNetworkNodePolicy, SriovNetworkNodeState};
 use crate::policy::{self, Cluster, Kind, Operation, Rules, Subject, Verdict, View, nic_ids};
 
@@ -59,7 +59,7 @@ impl ClusterStores {
         let nodes = Source {
             what: "nodes",
             path: "/api/v1/nodes".to_owned(),
-            name: None,
+            fields: None,
             metadata_only: false,
         };
         let states = collection::<SriovNetworkNodeState>("sriovnetworknodestates", namespace);
@@ -202,7 +202,7 @@ fn collection<K: Resource<DynamicType = ()>>(what: &'static str, namespace: &str
     Source {
         what,
         path: K::url_path(&(), Some(namespace)),
-        name: None,
+        fields: None,
         metadata_only: false,
     }
 }
@@ -211,7 +211,7 @@ pub(super) fn config_map(name: &'static str, namespace: &str) -> Source {
     Source {
         what: name,
         path: format!("/api/v1/namespaces/{namespace}/configmaps"),
-        name: Some(name),
+        fields: Some(named(name)),
         metadata_only: false,
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::mirror::{Mirror, NotReady, Status, Watched, mirror};
 use super::sinks::ConfigSink;
-use super::source::Source;
+use super::source::{Source, named};
 use crate::api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig, SriovOperatorConfigSpec};
 
 /// The store of `SriovOperatorConfig/default`. Every process that answers reviews has one.
@@ -25,7 +25,7 @@ impl ConfigStore {
         let source = Source {
             what: "sriovoperatorconfigs",
             path: SriovOperatorConfig::url_path(&(), Some(namespace)),
-            name: Some(DEFAULT_CONFIG_NAME),
+            fields: Some(named(DEFAULT_CONFIG_NAME)),
             metadata_only: false,
         };
         let (watched, mirror) = mirror(client, source, &config);

@@ -31,3 +31,4 @@ pub use nads::ReadError;
 pub use object::Key;
 pub use objects::{Change, Objects};
 pub use pods::{PodStores, SWITCHES};
+pub use source::{Source, named};

@@ -50,9 +50,18 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
         let source = Source {
             what,
             path,
-            name: None,
+            fields: None,
             metadata_only: false,
         };
+        Self::mirror_of(client, source, on_change)
+    }
+
+    /// The same of what a source selects.
+    pub fn mirror_of(
+        client: &kube::Client,
+        source: Source,
+        on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
+    ) -> (Arc<Self>, Mirror) {
         let objects = Arc::new(Self {
             held: RwLock::default(),
             absorbed: Mutex::default(),

@@ -38,7 +38,7 @@ impl PodStores {
         let all = Source {
             what: "network-attachment-definitions",
             path: ALL.to_owned(),
-            name: None,
+            fields: None,
             metadata_only: true,
         };
         let (nad_watch, nad_mirror) = mirror(client, all, &nads);

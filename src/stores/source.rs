@@ -16,15 +16,20 @@ const PAGE_SIZE: u32 = 250;
 const PAGE_WITHIN: Duration = Duration::from_secs(30);
 /// Which collection is mirrored.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
+pub struct Source {
     /// What it is called in logs and metrics: the plural of the kind, or the object's name.
-    pub(super) what: &'static str,
+    pub what: &'static str,
     /// The collection's path at the API server.
-    pub(super) path: String,
-    /// Only the object of this name.
-    pub(super) name: Option<&'static str>,
+    pub path: String,
+    /// Only the objects that this field selector selects.
+    pub fields: Option<String>,
     /// Metadata is enough.
-    pub(super) metadata_only: bool,
+    pub metadata_only: bool,
+}
+
+/// The field selector of one object.
+pub fn named(name: &str) -> String {
+    format!("metadata.name={name}")
 }
 
 impl Source {
@@ -35,7 +40,7 @@ impl Source {
         seconds: u32,
     ) -> Result<http::Request<Vec<u8>>, Interruption> {
         let params = WatchParams {
-            field_selector: self.field_selector(),
+            field_selector: self.fields.clone(),
             timeout: Some(seconds),
             bookmarks: true,
             ..WatchParams::default()
@@ -56,7 +61,7 @@ impl Source {
     ) -> Result<String, Interruption> {
         let mut params = ListParams {
             limit: Some(PAGE_SIZE),
-            field_selector: self.field_selector(),
+            field_selector: self.fields.clone(),
             ..ListParams::default()
         };
         loop {
@@ -75,10 +80,6 @@ impl Source {
                     .ok_or(Interruption::NoVersion);
             }
         }
-    }
-
-    fn field_selector(&self) -> Option<String> {
-        self.name.map(|name| format!("metadata.name={name}"))
     }
 }
 

@@ -9,7 +9,10 @@ mod statics;
 
 use std::{collections::BTreeMap, fmt};
 
-pub use self::claims::{NicClaim, claims};
+pub use self::{
+    claims::{NicClaim, claims},
+    statics::{bridge_fault, resource_name_fault},
+};
 use super::{
     Rules, Verdict, View,
     decode::Review,
@@ -19,7 +22,7 @@ use super::{
 use crate::api::{SriovNetworkNodePolicy, SriovNetworkNodePolicySpec};
 
 /// Name of the policy that older versions made themselves. It has no effect and is not judged.
-pub(super) const DEFAULT_POLICY_NAME: &str = "default";
+pub(crate) const DEFAULT_POLICY_NAME: &str = "default";
 
 /// What an absent spec lacks, with what each field is for.
 const REQUIRED: [(&str, &str); 4] = [
@@ -80,6 +83,7 @@ pub struct ParsedPolicy {
     mtu: Option<i64>,
     link_type: Option<Box<str>>,
     e_switch_mode: Box<str>,
+    spec: Box<SriovNetworkNodePolicySpec>,
 }
 
 /// Why a stored policy cannot be understood.
@@ -117,6 +121,7 @@ impl ParsedPolicy {
             mtu: spec.mtu.filter(|mtu| *mtu != 0),
             link_type: set(&spec.link_type),
             e_switch_mode: set(&spec.e_switch_mode).unwrap_or_else(|| LEGACY.into()),
+            spec: Box::new(spec.clone()),
         };
         (parsed, errors)
     }
@@ -136,16 +141,27 @@ impl ParsedPolicy {
         &self.nics
     }
 
+    /// What the user wrote.
+    pub fn spec(&self) -> &SriovNetworkNodePolicySpec {
+        &self.spec
+    }
+
+    /// Its place among policies: 0 is the strongest. Admission fills in 99 where a policy sets none; one that nobody
+    /// admitted counts as 0, which is what clients that drop zeroes mean by it.
+    pub fn priority(&self) -> i64 {
+        self.spec.priority.unwrap_or_default()
+    }
+
     /// `numVfs` as a count of virtual functions.
-    fn vf_count(&self) -> u32 {
+    pub fn vf_count(&self) -> u32 {
         u32::try_from(self.num_vfs.max(0)).unwrap_or(u32::MAX)
     }
 }
 
 /// Mode of an embedded switch when none is set.
-const LEGACY: &str = "legacy";
+pub(crate) const LEGACY: &str = "legacy";
 /// Mode of an embedded switch that vDPA and software bridges need.
-const SWITCHDEV: &str = "switchdev";
+pub(crate) const SWITCHDEV: &str = "switchdev";
 
 /// A NIC of a node in words: `node bm-0, interface ens1f0`.
 struct Place<'a> {

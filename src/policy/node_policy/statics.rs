@@ -15,6 +15,8 @@ use crate::{
 
 /// Most bytes of a resource name.
 const MAX_RESOURCE_NAME: usize = 63;
+const RESOURCE_NAME_FORM: &str =
+    "consists of letters, digits, '-' and '_', and begins and ends with a letter or digit";
 /// Ids of a list that are shown.
 const MAX_IDS: usize = 12;
 
@@ -50,10 +52,21 @@ fn listed(list: Option<&Vec<String>>) -> bool {
     list.is_some_and(|list| !list.is_empty())
 }
 
+/// Why a text can be no resource name; nothing when it can.
+pub fn resource_name_fault(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("is empty")
+    } else if name.len() > MAX_RESOURCE_NAME {
+        Some("has more than 63 characters")
+    } else if !has_resource_name_form(name) {
+        Some(RESOURCE_NAME_FORM)
+    } else {
+        None
+    }
+}
+
 fn check_resource_name(name: &str, verdict: &mut Verdict) {
     let field = "spec.resourceName";
-    let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = name.as_bytes();
     if name.is_empty() {
         verdict.fault(Fault::required(
             field,
@@ -64,16 +77,19 @@ fn check_resource_name(name: &str, verdict: &mut Verdict) {
     if name.len() > MAX_RESOURCE_NAME {
         verdict.fault(Fault::too_long(field, MAX_RESOURCE_NAME));
     }
-    let legal = ends(bytes.first())
+    if !has_resource_name_form(name) {
+        verdict.fault(Fault::invalid(field, name, RESOURCE_NAME_FORM));
+    }
+}
+
+fn has_resource_name_form(name: &str) -> bool {
+    let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    ends(bytes.first())
         && ends(bytes.last())
         && bytes
             .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b));
-    if !legal {
-        let detail =
-            "consists of letters, digits, '-' and '_', and begins and ends with a letter or digit";
-        verdict.fault(Fault::invalid(field, name, detail));
-    }
+            .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b))
 }
 
 fn check_selector(
@@ -305,6 +321,22 @@ fn check_modes(spec: &SriovNetworkNodePolicySpec, verdict: &mut Verdict) {
     if !switchdev && !needs_switchdev.is_empty() {
         let detail = format!("must be switchdev with {}", needs_switchdev.joined(" and "));
         verdict.fault(Fault::invalid("spec.eSwitchMode", switch, detail));
+    }
+}
+
+/// What keeps the software bridge of a policy from being made; nothing when it can be, or none is asked for.
+pub fn bridge_fault(spec: &SriovNetworkNodePolicySpec) -> Option<&'static str> {
+    let not_ethernet = set(spec.link_type.as_ref()).is_some_and(|link| !is_ethernet(link));
+    if !has_bridge(spec) {
+        None
+    } else if set(spec.e_switch_mode.as_ref()) != Some(SWITCHDEV) {
+        Some("spec.eSwitchMode must be switchdev with bridge.ovs")
+    } else if not_ethernet {
+        Some("spec.linkType must be eth or ETH with bridge.ovs")
+    } else if spec.externally_managed == Some(true) {
+        Some("spec.bridge.ovs may not be set with externallyManaged")
+    } else {
+        None
     }
 }
 

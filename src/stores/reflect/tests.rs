@@ -76,7 +76,7 @@ impl Mirror {
         let source = Source {
             what: "nodes",
             path: NODES.to_owned(),
-            name,
+            fields: name.map(crate::stores::named),
             metadata_only: false,
         };
         let (shelf, health, malformed) = (Arc::default(), Arc::new(Health::new()), Arc::default());
