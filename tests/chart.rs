@@ -9,14 +9,22 @@ mod objects;
 mod rights;
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::user::User;
 
 /// Gives the operator's account the roles that the chart makes for this serving, `in-process` or `dedicated`.
 pub(crate) async fn grant(admin: &User, serving: &str) -> Result<()> {
-    let values = json!({ "operator": { "admissionControllers": { "serving": serving } } });
-    let objects = helm::render(&values)?;
+    grant_for(
+        admin,
+        &json!({ "operator": { "admissionControllers": { "serving": serving } } }),
+    )
+    .await
+}
+
+/// Gives the operator's account the roles that the chart makes for these values.
+pub(crate) async fn grant_for(admin: &User, values: &Value) -> Result<()> {
+    let objects = helm::render(values)?;
     for kind in ["Role", "ClusterRole"] {
         admin.apply(objects.get(kind, helm::RELEASE)?).await?;
     }

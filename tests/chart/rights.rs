@@ -18,9 +18,10 @@ const SECRETS: [&str; 3] = [
     "network-resources-injector-cert",
 ];
 /// What is made by a POST, which cannot be granted by name.
-const POSTED: [(&str, &str); 4] = [
+const POSTED: [(&str, &str); 5] = [
     ("", "configmaps"),
     ("", "secrets"),
+    ("", "pods/eviction"),
     ("coordination.k8s.io", "leases"),
     ("events.k8s.io", "events"),
 ];
@@ -104,8 +105,11 @@ fn what_is_granted_without_a_name_is_reading_posting_and_the_configuration() -> 
                 "get" | "list" | "watch" => resource != Some("secrets"),
                 "create" | "patch" | "delete" if key == Some(NAMED_BY_USERS) => true,
                 "create" => may_post,
-                // An Event that repeats is counted up.
-                "patch" => resource == Some("events") || group == Some("sriovnetwork.openshift.io"),
+                // An Event that repeats is counted up; a node that is drained is cordoned.
+                "patch" => {
+                    matches!(resource, Some("events" | "nodes"))
+                        || group == Some("sriovnetwork.openshift.io")
+                }
                 "update" => resource == Some("sriovoperatorconfigs/finalizers"),
                 _ => false,
             };

@@ -42,6 +42,7 @@ kinds! {
     EVENT = "v1" "Event" "events" true;
     DAEMON_SET = "apps/v1" "DaemonSet" "daemonsets" true;
     DEPLOYMENT = "apps/v1" "Deployment" "deployments" true;
+    DISRUPTION_BUDGET = "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" true;
     ENDPOINT_SLICE = "discovery.k8s.io/v1" "EndpointSlice" "endpointslices" true;
     LEASE = "coordination.k8s.io/v1" "Lease" "leases" true;
     NETWORK_POLICY = "networking.k8s.io/v1" "NetworkPolicy" "networkpolicies" true;
@@ -53,6 +54,9 @@ kinds! {
     MUTATING = "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations" false;
     VALIDATING = "admissionregistration.k8s.io/v1" "ValidatingWebhookConfiguration" "validatingwebhookconfigurations" false;
     NAD = "k8s.cni.cncf.io/v1" "NetworkAttachmentDefinition" "network-attachment-definitions" true;
+    MACHINE_CONFIG = "machineconfiguration.openshift.io/v1" "MachineConfig" "machineconfigs" false;
+    MACHINE_CONFIG_POOL = "machineconfiguration.openshift.io/v1" "MachineConfigPool" "machineconfigpools" false;
+    INFRASTRUCTURE = "config.openshift.io/v1" "Infrastructure" "infrastructures" false;
     CONFIG = "sriovnetwork.openshift.io/v1" "SriovOperatorConfig" "sriovoperatorconfigs" true;
     POLICY = "sriovnetwork.openshift.io/v1" "SriovNetworkNodePolicy" "sriovnetworknodepolicies" true;
     NODE_STATE = "sriovnetwork.openshift.io/v1" "SriovNetworkNodeState" "sriovnetworknodestates" true;
