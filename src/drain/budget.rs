@@ -351,7 +351,8 @@ impl Budget {
             if entry.busy || entry.granted {
                 group.busy.insert(Arc::clone(name));
             }
-            if entry.waiting {
+            // Of several pools it is woken by a change of these only: it must not be woken in the place of another.
+            if entry.waiting && groups.len() == 1 {
                 group.waiting.insert(Arc::clone(name));
             }
         }
@@ -543,6 +544,29 @@ mod tests {
         );
         assert!(budget.give_back("bm-4").is_empty(), "it asks no longer");
         assert!(budget.set_busy("bm-3", false).is_empty());
+    }
+
+    #[test]
+    fn who_cannot_take_a_place_is_not_woken_for_it() {
+        let all = [
+            ("p", of("bm", json!(1))),
+            ("q", json!({"nodeSelector": {"matchLabels": {"both": ""}}})),
+        ];
+        let mut budget = budget(&all, 3);
+        let mut both = role("bm");
+        both.insert("both".into(), "".into());
+        budget.set_node("a-first", Some(&both));
+        assert!(matches!(
+            budget.claim("a-first"),
+            Err(Refusal::SeveralPools(_))
+        ));
+        assert_eq!(granted(&mut budget, "bm", 2), 1);
+        assert_eq!(budget.give_back("bm-0"), [Name::from("bm-1")]);
+        assert_eq!(
+            budget.set_pools(pools(&all)).len(),
+            2,
+            "a change of pools wakes all"
+        );
     }
 
     #[test]

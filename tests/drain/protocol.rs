@@ -188,8 +188,8 @@ async fn pools_say_how_many() -> Result<()> {
 
 #[tokio::test]
 async fn only_our_own_cordon_is_lifted() -> Result<()> {
-    let scene = scene().await?;
-    let admin = scene.admin();
+    let mut scene = scene().await?;
+    let admin = &scene.admin().clone();
     for node in ["theirs", "ours", "reference", "deselected"] {
         join(admin, node, &json!({})).await?;
     }
@@ -221,6 +221,7 @@ async fn only_our_own_cordon_is_lifted() -> Result<()> {
     })
     .await?;
     // A drain of the reference's operator, which keeps no record, ends as it would have ended it.
+    scene.operator.kill();
     admin.merge(NODE, "reference", &cordon(true)).await?;
     admin
         .merge(
@@ -231,6 +232,7 @@ async fn only_our_own_cordon_is_lifted() -> Result<()> {
         .await?;
     let complete = json!({ "metadata": { "annotations": { CURRENT: COMPLETE, DESIRED: DRAIN } } });
     admin.merge(NODE_STATE, "reference", &complete).await?;
+    scene.operator.start()?;
     throughout(A_WHILE, "waiting for the daemon", async || {
         is(admin, "reference", COMPLETE, true).await
     })

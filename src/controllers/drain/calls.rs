@@ -91,17 +91,15 @@ impl Calls {
         ));
         let collection = SriovNetworkNodeState::url_path(&(), Some(&self.namespace));
         let object = self.state(name);
-        let request = Request::new(collection).patch(name, &by_us(), &patch);
-        let mut request = request.map_err(|error| Error::Unclear {
-            verb: "build the request for",
-            object: object.clone(),
-            message: error.to_string(),
-        })?;
-        let seconds = BEGIN_WITHIN.as_secs();
-        if let Ok(uri) = format!("{}&timeout={seconds}s", request.uri()).parse() {
-            *request.uri_mut() = uri;
-        }
-        let written = self.client.request::<DynamicObject>(request);
+        let written = async {
+            let request = Request::new(collection).patch(name, &by_us(), &patch);
+            let mut request = request.map_err(kube::Error::BuildRequest)?;
+            let seconds = BEGIN_WITHIN.as_secs();
+            if let Ok(uri) = format!("{}&timeout={seconds}s", request.uri()).parse() {
+                *request.uri_mut() = uri;
+            }
+            self.client.request::<DynamicObject>(request).await
+        };
         answer(call("begin the drain in", &object, written).await?)
     }
 
@@ -138,9 +136,8 @@ impl Calls {
     }
 
     /// Asks for the eviction of that very pod.
-    pub(super) async fn evict(&self, pod: &Pod) -> Result<Evicted, Error> {
+    pub(super) async fn evict(&self, pod: &Pod) -> Evicted {
         let meta = &pod.metadata;
-        let object = format!("Pod {}/{}", meta.namespace, meta.name);
         let body = json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -151,19 +148,23 @@ impl Calls {
             "/api/v1/namespaces/{}/pods/{}/eviction",
             meta.namespace, meta.name
         );
-        let request =
-            Request::new(path).create(&PostParams::default(), body.to_string().into_bytes());
-        let request = request.map_err(|error| Error::Unclear {
-            verb: "build the eviction of",
-            object: object.clone(),
-            message: error.to_string(),
-        })?;
-        let evicted = self.once.request::<Value>(request);
-        match call("evict", &object, evicted).await {
+        let evicted = async {
+            let body = body.to_string().into_bytes();
+            let request = Request::new(path).create(&PostParams::default(), body);
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            self.once.request::<Value>(request).await
+        };
+        match call(
+            "evict",
+            &format!("Pod {}/{}", meta.namespace, meta.name),
+            evicted,
+        )
+        .await
+        {
             // Another pod of that name is somewhere else.
-            Ok(_) | Err(Error::Gone(_) | Error::Outdated(_)) => Ok(Evicted::Yes),
+            Ok(_) | Err(Error::Gone(_) | Error::Outdated(_)) => Evicted::Yes,
             Err(Error::Refused { message, .. } | Error::Unclear { message, .. }) => {
-                Ok(Evicted::No(message))
+                Evicted::No(message)
             }
         }
     }

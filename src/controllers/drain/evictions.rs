@@ -138,11 +138,11 @@ impl Evictions {
         if going.is_empty() {
             return Ok(Progress::Drained);
         }
-        self.evict(calls, &going).await?;
+        self.evict(calls, &going).await;
         Ok(self.left(&going))
     }
 
-    async fn evict(&mut self, calls: &Calls, going: &[Arc<Pod>]) -> Result<(), Error> {
+    async fn evict(&mut self, calls: &Calls, going: &[Arc<Pod>]) {
         let now = Instant::now();
         let due: Vec<&Arc<Pod>> = going
             .iter()
@@ -157,12 +157,11 @@ impl Evictions {
             .collect()
             .await;
         for (pod, answer) in answers {
-            match answer? {
+            match answer {
                 Evicted::Yes => self.refused.remove(&pod.metadata.uid),
                 Evicted::No(why) => self.refused.insert(pod.metadata.uid.clone(), why),
             };
         }
-        Ok(())
     }
 
     /// How long until a pod may be tried.
@@ -217,6 +216,6 @@ impl Evictions {
     }
 }
 
-async fn ask<'p>(calls: &Calls, pod: &'p Pod) -> (&'p Pod, Result<Evicted, Error>) {
+async fn ask<'p>(calls: &Calls, pod: &'p Pod) -> (&'p Pod, Evicted) {
     (pod, calls.evict(pod).await)
 }
