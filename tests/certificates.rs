@@ -381,6 +381,8 @@ async fn filled_by_others(scene: &mut Scene, bundle: &str) -> Result<()> {
 #[tokio::test]
 async fn the_service_ca_fills_in_secrets_and_bundles() -> Result<()> {
     let mut scene = Scene::installed().await?;
+    let values = json!({ "operator": { "clusterType": "openshift" } });
+    crate::chart::grant_for(scene.admin(), &values).await?;
     scene.operator.set("CLUSTER_TYPE", "openshift");
     scene.operator.start()?;
     scene.configure(&both_webhooks()).await?;
@@ -473,6 +475,7 @@ async fn the_mode_of_a_running_installation_changes_without_a_window() -> Result
     scene.operator.set(CERT_MANAGER, "true");
     scene.operator.start()?;
     scene.operator.ready().await?;
+    both_answer(&scene).await?;
     throughout(Duration::from_secs(2), "service by ours", async || {
         scene
             .admin()

@@ -15,11 +15,8 @@ use crate::support::user::User;
 
 /// Gives the operator's account the roles that the chart makes for this serving, `in-process` or `dedicated`.
 pub(crate) async fn grant(admin: &User, serving: &str) -> Result<()> {
-    grant_for(
-        admin,
-        &json!({ "operator": { "admissionControllers": { "serving": serving } } }),
-    )
-    .await
+    let values = json!({ "operator": { "admissionControllers": { "serving": serving } } });
+    grant_for(admin, &values).await
 }
 
 /// Gives the operator's account the roles that the chart makes for these values.

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use super::{
-    Drift, Error, FIELD_MANAGER, Kind, ObjectRef,
-    ownership::{Owner, last_other_manager, take_over},
+    CREATOR, Error, FIELD_MANAGER, Kind, ObjectRef,
+    ownership::{Owner, Whose, last_other_manager, our_fields, take_over},
     tracker::{State, Tracker},
 };
 
@@ -26,7 +26,7 @@ use super::{
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What an apply did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// Nothing: the object is as wanted.
     Unchanged,
@@ -35,7 +35,16 @@ pub enum Applied {
     /// Brought it to a new rendering, or looked at it for the first time.
     Applied,
     /// Brought back what somebody had changed or deleted.
-    Repaired,
+    Repaired(Repair),
+}
+
+/// What a repair mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// The object was changed; by whom, where that is known.
+    Changed(Option<String>),
+    /// The object was deleted.
+    Deleted,
 }
 
 /// Applies and removes objects in the cluster and in the operator's namespace.
@@ -69,11 +78,11 @@ impl Applier {
         let mut owner = self.owner.lock();
         if owner.config_uid.as_deref() != Some(uid) {
             owner.config_uid = Some(uid.to_owned());
-            self.tracker.lock().forget();
+            self.tracker.lock().forget_applied();
         }
     }
 
-    /// Forgets what was applied, as a new leader does: the next pass looks at everything once.
+    /// Forgets everything, as a new leader does: the next pass looks at everything once.
     pub fn forget(&self) {
         self.tracker.lock().forget();
     }
@@ -81,40 +90,35 @@ impl Applier {
     /// Makes an object be as rendered.
     ///
     /// # Errors
-    /// [`Error::Foreign`] when one of that name is not ours, [`Error::UnknownKind`] when the server lacks the kind,
-    /// [`Error::Contested`] while repairs of it are spaced out, and what the API server refuses.
+    /// [`Error::Foreign`] when one of that name is not ours, [`Error::OtherInstallation`] when it is another operator's,
+    /// [`Error::UnknownKind`] when the server lacks the kind, [`Error::Contested`] while repairs of it are spaced out,
+    /// [`Error::Malformed`] for a fault of a template, and what the API server refuses.
     pub async fn apply(&self, desired: &Value) -> Result<Applied, Error> {
         let object = ObjectRef::of(desired)?;
-        if self.tracker.lock().is_current(&object, desired) {
-            return Ok(Applied::Unchanged);
+        let mut applied = Applied::Unchanged;
+        // Again when somebody was at it before the answer came; that counts as a repair, and repairs are spaced out.
+        while !self.tracker.lock().is_current(&object, desired) {
+            applied = self.apply_once(&object, desired).await?;
         }
-        let state = self.tracker.lock().state(&object);
-        let live = self.get(&object).await?;
-        if state == State::Drifted {
-            self.count_repair(&object, live.as_ref().and_then(last_other_manager))?;
-        }
+        Ok(applied)
+    }
+
+    async fn apply_once(&self, object: &ObjectRef, desired: &Value) -> Result<Applied, Error> {
+        let drifted = self.may_write(object)?;
+        let live = self.get(object).await?;
         if let Some(live) = &live {
-            if !self.owner.lock().owns(live) {
-                return Err(Error::Foreign(object));
-            }
-            self.take_over(&object, live).await?;
+            self.is_ours(object, live)?;
+            self.take_over(object, live).await?;
         }
-        let result = match self.patch(&object, desired).await {
+        let result = match self.patch(object, desired).await {
             Err(error) if is_immutable(&error) && live.is_some() => {
                 info!(%object, "deleting it to make it again: a field that cannot be changed differs");
-                self.delete(&object, live.as_ref()).await?;
-                self.patch(&object, desired).await?
+                self.delete(object, live.as_ref()).await?;
+                self.patch(object, desired).await?
             }
             other => other?,
         };
-        self.tracker
-            .lock()
-            .applied(&object, desired.clone(), &result);
-        let applied = match (&live, &state) {
-            (_, State::Drifted) => Applied::Repaired,
-            (None, _) => Applied::Created,
-            (Some(_), _) => Applied::Applied,
-        };
+        let applied = self.done(object, desired.clone(), &result, live.as_ref(), drifted);
         debug!(%object, ?applied, "applied");
         Ok(applied)
     }
@@ -129,37 +133,112 @@ impl Applier {
         let metadata = json!({
             "apiVersion": desired["apiVersion"], "kind": desired["kind"], "metadata": desired["metadata"],
         });
-        if self.tracker.lock().is_current(&object, &metadata) {
-            return Ok(Applied::Unchanged);
-        }
-        let repairing = self.tracker.lock().state(&object) == State::Drifted;
-        let live = self.get(&object).await?;
-        let created = match &live {
-            Some(live) if !self.owner.lock().owns(live) => return Ok(Applied::Unchanged),
-            Some(_) => false,
-            None => {
-                let body: DynamicObject =
-                    decode(desired).map_err(|error| Error::api("create", &object, error))?;
-                let api = self.api(object.kind);
-                let params = PostParams {
-                    field_manager: Some("sriov-operator-defaults".into()),
-                    ..PostParams::default()
-                };
-                match call("create", &object, api.create(&params, &body)).await {
-                    Err(Error::Api { source, .. }) if is_already_exists(&source) => false,
-                    other => other.map(|_| true)?,
-                }
+        let mut applied = Applied::Unchanged;
+        while !self.tracker.lock().is_current(&object, &metadata) {
+            let drifted = self.may_write(&object)?;
+            let live = self.get(&object).await?;
+            match &live {
+                Some(live) if !self.owner.lock().owns(live) => return Ok(Applied::Unchanged),
+                Some(_) => {}
+                None => self.create(&object, desired).await?,
             }
+            let result = self.patch(&object, &metadata).await?;
+            applied = self.done(&object, metadata.clone(), &result, live.as_ref(), drifted);
+        }
+        Ok(applied)
+    }
+
+    async fn create(&self, object: &ObjectRef, desired: &Value) -> Result<(), Error> {
+        let mut desired = desired.clone();
+        // Owners come with the apply that follows: the creator must not hold on to one that has gone.
+        if let Some(metadata) = desired["metadata"].as_object_mut() {
+            metadata.remove("ownerReferences");
+        }
+        let body: DynamicObject =
+            decode(&desired).map_err(|error| Error::api("create", object, error))?;
+        let api = self.api(object.kind);
+        let params = PostParams {
+            field_manager: Some(CREATOR.into()),
+            ..PostParams::default()
         };
-        let result = self.patch(&object, &metadata).await?;
-        self.tracker.lock().applied(&object, metadata, &result);
-        Ok(if repairing {
-            Applied::Repaired
-        } else if created {
-            Applied::Created
-        } else {
-            Applied::Applied
+        match call("create", object, api.create(&params, &body)).await {
+            Err(Error::Api { source, .. }) if is_already_exists(&source) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Whether what is to be written mends something; an error while that has to wait or is of no use.
+    fn may_write(&self, object: &ObjectRef) -> Result<bool, Error> {
+        let tracker = self.tracker.lock();
+        if tracker.lacks(object.kind) {
+            return Err(Error::UnknownKind(object.clone()));
+        }
+        if tracker.state(object) != State::Drifted {
+            return Ok(false);
+        }
+        tracker
+            .may_repair(object, Instant::now())
+            .map_err(|contested| Error::Contested {
+                object: object.clone(),
+                manager: contested.manager,
+                retry_in: contested.retry_in,
+            })?;
+        Ok(true)
+    }
+
+    fn is_ours(&self, object: &ObjectRef, live: &Value) -> Result<(), Error> {
+        match self.owner.lock().whose(live) {
+            Whose::Ours => Ok(()),
+            Whose::Foreign => Err(Error::Foreign(object.clone())),
+            Whose::Installation(namespace) => Err(Error::OtherInstallation {
+                object: object.clone(),
+                namespace,
+            }),
+        }
+    }
+
+    /// Remembers an apply, and says what it was.
+    fn done(
+        &self,
+        object: &ObjectRef,
+        desired: Value,
+        result: &Value,
+        live: Option<&Value>,
+        drifted: bool,
+    ) -> Applied {
+        let mut tracker = self.tracker.lock();
+        tracker.applied(object, desired, result);
+        if !drifted {
+            return if live.is_some() {
+                Applied::Applied
+            } else {
+                Applied::Created
+            };
+        }
+        let manager = live.and_then(last_other_manager);
+        tracker.repaired(object, manager.clone(), Instant::now());
+        Applied::Repaired(match live {
+            Some(_) => Repair::Changed(manager),
+            None => Repair::Deleted,
         })
+    }
+
+    /// That an object belongs to another installation, if it does.
+    ///
+    /// # Errors
+    /// What the API server refuses. A kind that the server does not know has no objects.
+    pub async fn other_installation(&self, object: &ObjectRef) -> Result<Option<Error>, Error> {
+        let live = match self.get(object).await {
+            Err(Error::UnknownKind(_)) => None,
+            other => other?,
+        };
+        let refusal = live.and_then(|live| self.is_ours(object, &live).err());
+        Ok(refusal.filter(|error| matches!(error, Error::OtherInstallation { .. })))
+    }
+
+    /// Whether an object is as it was applied, and that is what is desired. Reads nothing.
+    pub fn is_current(&self, desired: &Value) -> bool {
+        ObjectRef::of(desired).is_ok_and(|object| self.tracker.lock().is_current(&object, desired))
     }
 
     /// Removes an object if it is there and ours. Says whether it did.
@@ -191,17 +270,6 @@ impl Applier {
         Ok(true)
     }
 
-    /// Reads an object live, if it is ours. A kind that the server does not know has no objects.
-    ///
-    /// # Errors
-    /// What the API server refuses.
-    pub async fn get_ours(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
-        match self.get(object).await {
-            Err(Error::UnknownKind(_)) => Ok(None),
-            other => Ok(other?.filter(|live| self.owner.lock().owns(live))),
-        }
-    }
-
     /// Reads an object live. For what is asked once, such as a bundle that somebody else fills.
     ///
     /// # Errors
@@ -213,10 +281,18 @@ impl Applier {
                 .map(Some)
                 .map_err(|error| Error::api("read", object, kube::Error::SerdeError(error))),
             Ok(None) => Ok(None),
-            Err(Error::Api { source, .. }) if is_unknown_kind(&source) => {
-                Err(Error::UnknownKind(object.clone()))
-            }
-            Err(error) => Err(error),
+            Err(error) => Err(self.known_kind(object, error)),
+        }
+    }
+
+    /// Reads an object live, if it is ours. A kind that the server does not know has no objects.
+    ///
+    /// # Errors
+    /// What the API server refuses.
+    pub async fn get_ours(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
+        match self.get(object).await {
+            Err(Error::UnknownKind(_)) => Ok(None),
+            other => Ok(other?.filter(|live| self.owner.lock().owns(live))),
         }
     }
 
@@ -226,25 +302,34 @@ impl Applier {
         self.tracker.lock().doubt(object, version);
     }
 
-    /// Takes in what a watch saw, and says whether that needs a reconcile.
-    pub(super) fn observe(&self, observe: impl FnOnce(&mut Tracker) -> Vec<Drift>) -> Vec<Drift> {
+    /// Whether an object is there and ours to take over, and has not been applied yet.
+    ///
+    /// # Errors
+    /// As for [`Applier::get`].
+    pub async fn is_inherited(&self, object: &ObjectRef) -> Result<bool, Error> {
+        let live = self.get_ours(object).await?;
+        Ok(live.is_some_and(|live| our_fields(&live).is_none()))
+    }
+
+    /// The error, or that the kind is unknown, which is remembered until a watch shows otherwise.
+    fn known_kind(&self, object: &ObjectRef, error: Error) -> Error {
+        match error {
+            Error::Api { source, .. } if is_unknown_kind(&source) => {
+                self.tracker.lock().unknown(object.kind);
+                Error::UnknownKind(object.clone())
+            }
+            other => other,
+        }
+    }
+
+    /// Takes in what a watch saw, and says what follows.
+    pub(super) fn observe<T>(&self, observe: impl FnOnce(&mut Tracker) -> T) -> T {
         observe(&mut self.tracker.lock())
     }
 
     /// How an API of a kind is addressed: namespaced kinds in our namespace.
     pub(super) fn api(&self, kind: &Kind) -> Api<DynamicObject> {
         dynamic(&self.client, kind, &self.owner.lock().namespace)
-    }
-
-    fn count_repair(&self, object: &ObjectRef, manager: Option<String>) -> Result<(), Error> {
-        self.tracker
-            .lock()
-            .repair(object, manager, Instant::now())
-            .map_err(|contested| Error::Contested {
-                object: object.clone(),
-                manager: contested.manager,
-                retry_in: contested.retry_in,
-            })
     }
 
     async fn take_over(&self, object: &ObjectRef, live: &Value) -> Result<(), Error> {
@@ -278,10 +363,7 @@ impl Applier {
         {
             Ok(live) => serde_json::to_value(live)
                 .map_err(|error| Error::api("apply", object, kube::Error::SerdeError(error))),
-            Err(Error::Api { source, .. }) if is_unknown_kind(&source) => {
-                Err(Error::UnknownKind(object.clone()))
-            }
-            Err(error) => Err(error),
+            Err(error) => Err(self.known_kind(object, error)),
         }
     }
 

@@ -19,6 +19,24 @@ pub enum Error {
     /// An object of that name exists and nothing proves that it is ours.
     #[error("{0} exists and is not managed by this operator: delete or rename it")]
     Foreign(ObjectRef),
+    /// A cluster-wide object belongs to an installation in another namespace.
+    #[error(
+        "{object} belongs to the operator in namespace {namespace}: a cluster has one installation, so remove that one, or what it left, first"
+    )]
+    OtherInstallation {
+        /// The object.
+        object: ObjectRef,
+        /// The other installation's namespace.
+        namespace: String,
+    },
+    /// The server cannot read what was rendered: a fault of a template, which no repetition mends.
+    #[error("{object} is rendered wrongly: {message}")]
+    Malformed {
+        /// The object.
+        object: ObjectRef,
+        /// What the server said, one line.
+        message: String,
+    },
     /// Another manager keeps changing the object; repairs are spaced out.
     #[error("{object} is changed again and again by {manager}")]
     Contested {
@@ -54,13 +72,26 @@ pub enum Error {
     },
 }
 
+/// How the server's answer begins, as an internal error of its own, when an applied object does not fit its schema.
+const UNTYPED: &str = "failed to create typed patch object";
+
 impl Error {
+    /// Whether a role lacks what was tried.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Api { source, .. }
+            if matches!(source.as_ref(), kube::Error::Api(status) if status.is_forbidden()))
+    }
+
     pub(super) fn api(verb: &'static str, object: &ObjectRef, source: kube::Error) -> Self {
         let message = match &source {
             kube::Error::Api(status) => status.message.clone(),
             other => other.to_string(),
         };
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        if message.starts_with(UNTYPED) {
+            let object = object.clone();
+            return Self::Malformed { object, message };
+        }
         Self::Api {
             verb,
             object: object.clone(),

@@ -13,13 +13,12 @@ mod repairs;
 mod tracker;
 mod watches;
 
-pub use applier::{Applied, Applier};
+pub use applier::{Applied, Applier, Repair};
 pub use error::Error;
 pub use kinds::{Kind, Watched};
 pub use object::ObjectRef;
-pub use ownership::{LEGACY_FIELD_MANAGER, Owner, take_over};
+pub use ownership::{LEGACY_FIELD_MANAGER, Owner, Whose, take_over};
 pub use repairs::{Contested, Repairs};
-pub use tracker::Drift;
 pub use watches::watch;
 
 /// The one field manager of everything that this process applies.
@@ -28,3 +27,7 @@ pub const FIELD_MANAGER: &str = "sriov-operator";
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// The value of [`MANAGED_BY_LABEL`] on what is ours.
 pub const MANAGED_BY: &str = "sriov-operator";
+/// The annotation that names the installation's namespace on a cluster-wide object that has no owner.
+pub const INSTALLATION_ANNOTATION: &str = "sriovnetwork.openshift.io/operator-namespace";
+/// The field manager of what is created once and then belongs to the users.
+const CREATOR: &str = "sriov-operator-defaults";

@@ -3,11 +3,14 @@
 //! Nothing without proof of ownership is touched. Proof is: our managed-by label; our own entry in `managedFields`; a
 //! controller reference to our `SriovOperatorConfig`; or, under a name that templates make, either the reference
 //! operator's field manager or a `clientConfig.service` in our namespace.
+//!
+//! What is cluster-wide carries these signs for every installation. There, the namespace that the object names (its
+//! owner, the Service that it calls, the account that it binds) tells ours from those of another one.
 
 use json_patch::Patch;
 use serde_json::{Map, Value, json};
 
-use super::{FIELD_MANAGER, MANAGED_BY, MANAGED_BY_LABEL};
+use super::{CREATOR, FIELD_MANAGER, INSTALLATION_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL};
 
 /// Field manager of the reference's operator, which writes by full updates.
 pub const LEGACY_FIELD_MANAGER: &str = "sriov-network-operator";
@@ -21,39 +24,88 @@ pub struct Owner {
     pub config_uid: Option<String>,
 }
 
+/// Whose an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Provably ours.
+    Ours,
+    /// That of an operator in another namespace.
+    Installation(String),
+    /// Somebody else's.
+    Foreign,
+}
+
 impl Owner {
+    /// Whose a live object is.
+    pub fn whose(&self, live: &Value) -> Whose {
+        let signed = labelled(live)
+            || entries(live).any(|entry| {
+                [FIELD_MANAGER, LEGACY_FIELD_MANAGER, CREATOR]
+                    .into_iter()
+                    .any(|manager| is_manager(entry, manager))
+            });
+        match installation(live) {
+            Some(namespace) if namespace != self.namespace => {
+                if signed {
+                    Whose::Installation(namespace.to_owned())
+                } else {
+                    Whose::Foreign
+                }
+            }
+            _ if signed || self.controls(live) || self.serves(live) => Whose::Ours,
+            _ => Whose::Foreign,
+        }
+    }
+
     /// Whether a live object is provably ours.
     pub fn owns(&self, live: &Value) -> bool {
-        labelled(live)
-            || entries(live).any(|entry| {
-                is_manager(entry, FIELD_MANAGER) || is_manager(entry, LEGACY_FIELD_MANAGER)
-            })
-            || self.controls(live)
-            || self.serves(live)
+        self.whose(live) == Whose::Ours
     }
 
     fn controls(&self, live: &Value) -> bool {
         let Some(uid) = self.config_uid.as_deref() else {
             return false;
         };
-        live.pointer("/metadata/ownerReferences")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
+        list(live, "/metadata/ownerReferences")
             .any(|reference| reference["uid"] == uid && reference["controller"] == true)
     }
 
     fn serves(&self, live: &Value) -> bool {
-        live["webhooks"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .any(|webhook| {
-                webhook
-                    .pointer("/clientConfig/service/namespace")
-                    .is_some_and(|ns| *ns == self.namespace)
-            })
+        list(live, "/webhooks").any(|webhook| {
+            webhook
+                .pointer("/clientConfig/service/namespace")
+                .is_some_and(|namespace| *namespace == self.namespace)
+        })
     }
+}
+
+/// The namespace of the installation that a cluster-wide object names. What owns it comes first: the rest may have been
+/// changed by hand.
+fn installation(live: &Value) -> Option<&str> {
+    if live.pointer("/metadata/namespace").is_some() {
+        return None;
+    }
+    let owner = list(live, "/metadata/ownerReferences")
+        .find(|reference| reference["apiVersion"] == "v1" && reference["kind"] == "Namespace")
+        .and_then(|reference| reference["name"].as_str());
+    let annotated = || {
+        live.pointer("/metadata/annotations")?
+            .get(INSTALLATION_ANNOTATION)?
+            .as_str()
+    };
+    let called = || {
+        list(live, "/webhooks")
+            .find_map(|webhook| webhook.pointer("/clientConfig/service/namespace")?.as_str())
+    };
+    let bound = || list(live, "/subjects").find_map(|subject| subject["namespace"].as_str());
+    owner.or_else(annotated).or_else(called).or_else(bound)
+}
+
+fn list<'a>(live: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    live.pointer(pointer)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
 }
 
 fn labelled(live: &Value) -> bool {
@@ -62,10 +114,7 @@ fn labelled(live: &Value) -> bool {
 }
 
 fn entries(live: &Value) -> impl Iterator<Item = &Value> {
-    live.pointer("/metadata/managedFields")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    list(live, "/metadata/managedFields")
 }
 
 fn is_manager(entry: &Value, manager: &str) -> bool {
@@ -177,6 +226,45 @@ mod tests {
         for object in foreign {
             assert!(!owner().owns(&object), "{object}");
         }
+    }
+
+    #[test]
+    fn what_another_installation_made_is_not_ours_though_it_is_signed_alike() {
+        let label = json!({"app.kubernetes.io/managed-by": "sriov-operator"});
+        let legacy =
+            json!([{"manager": "sriov-network-operator", "operation": "Update", "fieldsV1": {}}]);
+        let of = |namespace: &str| {
+            [
+                json!({"metadata": {"labels": label, "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Namespace", "name": namespace, "uid": "n"}]}}),
+                json!({"metadata": {"labels": label, "annotations": {INSTALLATION_ANNOTATION: namespace}}}),
+                json!({"metadata": {"managedFields": legacy},
+                       "webhooks": [{"clientConfig": {"service": {"namespace": namespace, "name": "s"}}}]}),
+                json!({"metadata": {"managedFields": legacy},
+                       "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": namespace}]}),
+            ]
+        };
+        for object in of("other") {
+            assert_eq!(
+                owner().whose(&object),
+                Whose::Installation("other".into()),
+                "{object}"
+            );
+        }
+        for object in of("ns") {
+            assert_eq!(owner().whose(&object), Whose::Ours, "{object}");
+        }
+        let in_a_namespace = json!({"metadata": {"namespace": "ns", "labels": label},
+            "subjects": [{"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}]});
+        assert_eq!(owner().whose(&in_a_namespace), Whose::Ours);
+        let led_elsewhere = json!({"metadata": {"labels": label, "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Namespace", "name": "ns", "uid": "n"}]},
+            "webhooks": [{"clientConfig": {"service": {"namespace": "other", "name": "s"}}}]});
+        assert_eq!(
+            owner().whose(&led_elsewhere),
+            Whose::Ours,
+            "its owner counts"
+        );
     }
 
     #[test]

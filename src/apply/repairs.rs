@@ -40,16 +40,37 @@ impl<K> Default for Repairs<K> {
 }
 
 impl<K: Clone + Ord> Repairs<K> {
-    /// Counts a repair of `what`, which `manager` changed if that is known, and says whether it may be made now.
+    /// Whether `what` may be repaired now.
     ///
     /// # Errors
-    /// When it may be made otherwise.
-    pub fn count(
-        &mut self,
-        what: &K,
-        manager: Option<String>,
-        now: Instant,
-    ) -> Result<(), Contested> {
+    /// When it may be otherwise.
+    pub fn may_repair(&self, what: &K, now: Instant) -> Result<(), Contested> {
+        let Some(repaired) = self.0.get(what) else {
+            return Ok(());
+        };
+        let passed = now.duration_since(repaired.last);
+        if repaired.count < REPAIRS_AT_ONCE || passed > FORGIVEN_AFTER {
+            return Ok(());
+        }
+        let doublings = (repaired.count - REPAIRS_AT_ONCE).min(16);
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << doublings)
+            .min(LONGEST_PAUSE);
+        if passed >= pause {
+            return Ok(());
+        }
+        Err(Contested {
+            manager: repaired
+                .manager
+                .clone()
+                .unwrap_or_else(|| "somebody else".to_owned()),
+            retry_in: pause.saturating_sub(passed),
+        })
+    }
+
+    /// Counts a repair of `what` that was made, since `manager` had changed it, if that is known. An attempt that failed
+    /// is none.
+    pub fn repaired(&mut self, what: &K, manager: Option<String>, now: Instant) {
         let repaired = self.0.entry(what.clone()).or_insert_with(|| Repaired {
             count: 0,
             last: now,
@@ -58,29 +79,9 @@ impl<K: Clone + Ord> Repairs<K> {
         if now.duration_since(repaired.last) > FORGIVEN_AFTER {
             repaired.count = 0;
         }
-        if manager.is_some() {
-            repaired.manager = manager;
-        }
-        if repaired.count >= REPAIRS_AT_ONCE {
-            let doublings = (repaired.count - REPAIRS_AT_ONCE).min(16);
-            let pause = FIRST_PAUSE
-                .saturating_mul(1 << doublings)
-                .min(LONGEST_PAUSE);
-            let passed = now.duration_since(repaired.last);
-            if passed < pause {
-                let manager = repaired
-                    .manager
-                    .clone()
-                    .unwrap_or_else(|| "somebody else".to_owned());
-                return Err(Contested {
-                    manager,
-                    retry_in: pause.saturating_sub(passed),
-                });
-            }
-        }
+        repaired.manager = manager.or(repaired.manager.take());
         repaired.count += 1;
         repaired.last = now;
-        Ok(())
     }
 
     /// Forgets what is gone.
@@ -98,7 +99,8 @@ mod tests {
         let mut repairs = Repairs::default();
         let start = Instant::now();
         for _ in 0..REPAIRS_AT_ONCE {
-            assert_eq!(repairs.count(&1, Some("other".into()), start), Ok(()));
+            assert_eq!(repairs.may_repair(&1, start), Ok(()));
+            repairs.repaired(&1, Some("other".into()), start);
         }
         let contested = |retry_in| {
             Err(Contested {
@@ -106,15 +108,25 @@ mod tests {
                 retry_in,
             })
         };
-        assert_eq!(repairs.count(&1, None, start), contested(FIRST_PAUSE));
-        assert_eq!(repairs.count(&2, None, start), Ok(()));
+        assert_eq!(repairs.may_repair(&1, start), contested(FIRST_PAUSE));
+        assert_eq!(repairs.may_repair(&2, start), Ok(()));
         let later = start + FIRST_PAUSE;
-        assert_eq!(repairs.count(&1, None, later), Ok(()));
-        assert_eq!(repairs.count(&1, None, later), contested(FIRST_PAUSE * 2));
-        assert_eq!(repairs.count(&1, None, later + FORGIVEN_AFTER * 2), Ok(()));
+        assert_eq!(repairs.may_repair(&1, later), Ok(()));
+        repairs.repaired(&1, None, later);
+        assert_eq!(repairs.may_repair(&1, later), contested(FIRST_PAUSE * 2));
+        let forgiven = later + FORGIVEN_AFTER * 2;
+        repairs.repaired(&1, None, forgiven);
+        assert_eq!(repairs.may_repair(&1, forgiven), Ok(()));
         repairs.forget(&1);
-        for _ in 0..REPAIRS_AT_ONCE {
-            assert_eq!(repairs.count(&1, None, later), Ok(()));
+        assert_eq!(repairs.may_repair(&1, later), Ok(()));
+    }
+
+    #[test]
+    fn attempts_that_fail_are_no_repairs() {
+        let repairs = Repairs::default();
+        let start = Instant::now();
+        for _ in 0..REPAIRS_AT_ONCE * 2 {
+            assert_eq!(repairs.may_repair(&1, start), Ok(()));
         }
     }
 }

@@ -8,8 +8,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    ObjectRef,
-    ownership::{last_other_manager, our_fields},
+    Kind, ObjectRef,
+    ownership::our_fields,
     repairs::{Contested, Repairs},
 };
 
@@ -29,29 +29,33 @@ pub(super) enum State {
 /// What an apply left.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Remembered {
-    pub(super) desired: Value,
-    pub(super) uid: String,
-    fields: Value,
+    desired: Value,
+    shown: Shown,
+}
+
+/// An object as it was at one version.
+#[derive(Clone, Debug, PartialEq)]
+struct Shown {
+    uid: String,
     version: u128,
+    /// Our entry in `managedFields`; `None` when we have none, or the object is gone.
+    fields: Option<Value>,
+    gone: bool,
 }
 
-/// Something that watches saw and that needs a reconcile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Drift {
-    /// An object that was applied has changed; who did it, when known.
-    Changed(ObjectRef, Option<String>),
-    /// An object that was applied has gone.
-    Deleted(ObjectRef),
-    /// An object with our label has appeared that we did not apply.
-    Appeared(ObjectRef),
-}
-
-impl Drift {
-    /// The object it is about.
-    pub fn object(&self) -> &ObjectRef {
-        match self {
-            Self::Changed(object, _) | Self::Deleted(object) | Self::Appeared(object) => object,
+impl Shown {
+    fn of(live: &Value) -> Self {
+        Self {
+            uid: text(live, "/metadata/uid"),
+            version: version(live),
+            fields: our_fields(live).cloned(),
+            gone: false,
         }
+    }
+
+    /// Whether it is a later look at the object that shows it as something else.
+    fn contradicts(&self, earlier: &Self) -> bool {
+        self.version > earlier.version && (self.uid != earlier.uid || self.fields != earlier.fields)
     }
 }
 
@@ -60,6 +64,10 @@ impl Drift {
 pub(super) struct Tracker {
     states: BTreeMap<ObjectRef, State>,
     repairs: Repairs<ObjectRef>,
+    /// The latest that a watch showed of each object, which may be ahead of the answer to an apply.
+    shown: BTreeMap<ObjectRef, Shown>,
+    /// Kinds that the server lacked.
+    unknown_kinds: BTreeSet<&'static Kind>,
 }
 
 impl Tracker {
@@ -72,16 +80,23 @@ impl Tracker {
         matches!(self.states.get(object), Some(State::Applied(remembered)) if remembered.desired == *desired)
     }
 
-    /// Remembers what an apply returned.
-    pub(super) fn applied(&mut self, object: &ObjectRef, desired: Value, live: &Value) {
-        let remembered = Remembered {
-            desired,
-            uid: text(live, "/metadata/uid"),
-            fields: our_fields(live).cloned().unwrap_or_default(),
-            version: version(live),
+    /// Remembers what an apply returned. Whether it holds: a watch may have shown by now that somebody was at it again.
+    pub(super) fn applied(&mut self, object: &ObjectRef, desired: Value, live: &Value) -> bool {
+        let applied = Shown::of(live);
+        let overtaken = self
+            .shown
+            .get(object)
+            .is_some_and(|shown| shown.contradicts(&applied));
+        let state = if overtaken {
+            State::Drifted
+        } else {
+            State::Applied(Remembered {
+                desired,
+                shown: applied,
+            })
         };
-        self.states
-            .insert(object.clone(), State::Applied(remembered));
+        self.states.insert(object.clone(), state);
+        !overtaken
     }
 
     /// Remembers that an object is not there.
@@ -89,85 +104,108 @@ impl Tracker {
         self.states.insert(object.clone(), State::Absent);
     }
 
-    /// Forgets everything: another process may have written meanwhile.
-    pub(super) fn forget(&mut self) {
+    /// Forgets what was applied, so that everything is looked at again.
+    pub(super) fn forget_applied(&mut self) {
         self.states.clear();
-        self.repairs = Repairs::default();
-    }
-
-    /// Takes in metadata that a watch showed.
-    pub(super) fn seen(&mut self, object: &ObjectRef, live: &Value) -> Option<Drift> {
-        match self.states.get(object) {
-            Some(State::Applied(remembered)) => {
-                if version(live) <= remembered.version
-                    && text(live, "/metadata/uid") == remembered.uid
-                {
-                    return None;
-                }
-                if text(live, "/metadata/uid") == remembered.uid
-                    && our_fields(live) == Some(&remembered.fields)
-                {
-                    return None;
-                }
-                self.states.insert(object.clone(), State::Drifted);
-                Some(Drift::Changed(object.clone(), last_other_manager(live)))
-            }
-            Some(State::Absent) => {
-                self.states.insert(object.clone(), State::Unknown);
-                Some(Drift::Appeared(object.clone()))
-            }
-            Some(State::Unknown | State::Drifted) | None => None,
-        }
     }
 
     /// Takes in that what is there at `version` is not what was applied.
     pub(super) fn doubt(&mut self, object: &ObjectRef, version: &str) {
         let newer = matches!(self.states.get(object), Some(State::Applied(remembered))
-            if version.parse::<u128>().is_ok_and(|version| version > remembered.version));
+            if version.parse::<u128>().is_ok_and(|version| version > remembered.shown.version));
         if newer {
             self.states.insert(object.clone(), State::Drifted);
         }
     }
 
-    /// Takes in a deletion that a watch showed. `uid` is that of the deleted object.
-    pub(super) fn deleted(&mut self, object: &ObjectRef, uid: &str) -> Option<Drift> {
-        match self.states.get(object) {
-            Some(State::Applied(remembered)) if remembered.uid == uid => {}
-            _ => return None,
-        }
-        // A label selector that no longer matches looks like a deletion: the next apply looks for itself.
-        self.states.insert(object.clone(), State::Drifted);
-        Some(Drift::Deleted(object.clone()))
+    /// Forgets everything: another process may have written meanwhile, and the watches begin anew.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
     }
 
-    /// Takes in the end of a list: what was applied, belongs to the watch and was not listed is gone.
-    pub(super) fn listed(
-        &mut self,
-        seen: &BTreeSet<ObjectRef>,
+    /// Whether the server was found not to know a kind.
+    pub(super) fn lacks(&self, kind: &Kind) -> bool {
+        self.unknown_kinds.contains(kind)
+    }
+
+    /// Remembers that the server does not know a kind.
+    pub(super) fn unknown(&mut self, kind: &'static Kind) {
+        self.unknown_kinds.insert(kind);
+    }
+
+    /// A watch has listed a kind: the server knows it. Whether that is news.
+    pub(super) fn known(&mut self, kind: &Kind) -> bool {
+        self.unknown_kinds.remove(kind)
+    }
+
+    /// Takes in metadata that a watch showed. Whether it needs a reconcile.
+    pub(super) fn seen(&mut self, object: &ObjectRef, live: &Value) -> bool {
+        self.show(object, Shown::of(live))
+    }
+
+    /// Takes in a deletion that a watch showed; a selector that no longer matches looks the same. `live` is the object as
+    /// it was last. Whether it needs a reconcile.
+    pub(super) fn deleted(&mut self, object: &ObjectRef, live: &Value) -> bool {
+        let gone = Shown {
+            fields: None,
+            gone: true,
+            ..Shown::of(live)
+        };
+        self.show(object, gone)
+    }
+
+    fn show(&mut self, object: &ObjectRef, shown: Shown) -> bool {
+        let next = match self.states.get(object) {
+            Some(State::Applied(remembered)) if shown.contradicts(&remembered.shown) => {
+                Some(State::Drifted)
+            }
+            Some(State::Absent) if !shown.gone => Some(State::Unknown),
+            _ => None,
+        };
+        self.shown.insert(object.clone(), shown);
+        let wakes = next.is_some();
+        if let Some(next) = next {
+            self.states.insert(object.clone(), next);
+        }
+        wakes
+    }
+
+    /// What was applied before a list begins, of what belongs to it: what of that the list does not hold is gone.
+    pub(super) fn before_list(
+        &self,
         belongs: impl Fn(&ObjectRef) -> bool,
-    ) -> Vec<Drift> {
-        let gone: Vec<ObjectRef> = self
-            .states
+    ) -> BTreeMap<ObjectRef, Remembered> {
+        self.states
             .iter()
-            .filter(|(object, state)| {
-                matches!(state, State::Applied(_)) && belongs(object) && !seen.contains(object)
+            .filter(|(object, _)| belongs(object))
+            .filter_map(|(object, state)| match state {
+                State::Applied(remembered) => Some((object.clone(), remembered.clone())),
+                _ => None,
             })
-            .map(|(object, _)| object.clone())
-            .collect();
-        for object in &gone {
-            self.states.insert(object.clone(), State::Drifted);
-        }
-        gone.into_iter().map(Drift::Deleted).collect()
+            .collect()
     }
 
-    /// Counts a repair and says when it may be made: at once, or not before that instant.
-    pub(super) fn repair(
-        &mut self,
-        object: &ObjectRef,
-        manager: Option<String>,
-        now: Instant,
-    ) -> Result<(), Contested> {
-        self.repairs.count(object, manager, now)
+    /// Takes in the end of a list, with what was applied before it and not listed. Whether it needs a reconcile.
+    pub(super) fn not_listed(&mut self, missing: BTreeMap<ObjectRef, Remembered>) -> bool {
+        let mut wakes = false;
+        for (object, before) in missing {
+            // What was applied since may have come after the list.
+            if self.states.get(&object) == Some(&State::Applied(before)) {
+                self.states.insert(object, State::Drifted);
+                wakes = true;
+            }
+        }
+        wakes
+    }
+
+    /// Whether an object may be repaired now: at once, or not before that pause is over.
+    pub(super) fn may_repair(&self, object: &ObjectRef, now: Instant) -> Result<(), Contested> {
+        self.repairs.may_repair(object, now)
+    }
+
+    /// Counts a repair that was made, with who made it necessary, where that is known.
+    pub(super) fn repaired(&mut self, object: &ObjectRef, manager: Option<String>, now: Instant) {
+        self.repairs.repaired(object, manager, now);
     }
 }
 
@@ -178,7 +216,8 @@ fn text(live: &Value, pointer: &str) -> String {
         .to_owned()
 }
 
-/// Resource versions of one object are numbers that grow; 0 when one is not, so that it is never taken for newer.
+/// Resource versions are numbers that grow with every write to the cluster; 0 when one is not, so that it is never taken
+/// for newer.
 fn version(live: &Value) -> u128 {
     text(live, "/metadata/resourceVersion")
         .parse()
@@ -202,13 +241,13 @@ mod tests {
             {"manager": "sriov-operator", "operation": "Apply", "fieldsV1": fields}]}})
     }
 
+    fn ours(version: &str) -> Value {
+        live(version, "u", &json!({"f:a": {}}))
+    }
+
     fn applied() -> Tracker {
         let mut tracker = Tracker::default();
-        tracker.applied(
-            &service(),
-            json!({"a": 1}),
-            &live("10", "u", &json!({"f:a": {}})),
-        );
+        assert!(tracker.applied(&service(), json!({"a": 1}), &ours("10")));
         tracker
     }
 
@@ -217,21 +256,76 @@ mod tests {
         let mut tracker = applied();
         assert!(tracker.is_current(&service(), &json!({"a": 1})));
         assert!(!tracker.is_current(&service(), &json!({"a": 2})));
-        assert_eq!(
-            tracker.seen(&service(), &live("11", "u", &json!({"f:a": {}}))),
-            None
-        );
-        assert_eq!(
-            tracker.seen(&service(), &live("12", "u", &json!({}))),
-            Some(Drift::Changed(service(), Some("kubectl".into())))
-        );
+        assert!(!tracker.seen(&service(), &ours("11")));
+        assert!(tracker.seen(&service(), &live("12", "u", &json!({}))));
         assert!(!tracker.is_current(&service(), &json!({"a": 1})));
     }
 
     #[test]
-    fn an_event_from_before_our_apply_is_no_drift() {
+    fn events_from_before_our_apply_are_no_drift() {
         let mut tracker = applied();
-        assert_eq!(tracker.seen(&service(), &live("9", "u", &json!({}))), None);
+        assert!(!tracker.seen(&service(), &live("9", "u", &json!({}))));
+        assert!(!tracker.deleted(&service(), &live("8", "older", &json!({}))));
+        assert_eq!(
+            tracker.before_list(|_| true).keys().collect::<Vec<_>>(),
+            [&service()]
+        );
+    }
+
+    #[test]
+    fn an_event_that_comes_before_the_answer_to_our_apply_is_not_lost() {
+        let mut tracker = applied();
+        tracker.seen(&service(), &live("12", "u", &json!({})));
+        assert!(!tracker.applied(&service(), json!({"a": 2}), &ours("11")));
+        assert_eq!(tracker.state(&service()), State::Drifted);
+        assert!(tracker.applied(&service(), json!({"a": 2}), &ours("13")));
+        tracker.deleted(&service(), &ours("15"));
+        assert!(!tracker.applied(&service(), json!({"a": 3}), &ours("14")));
+    }
+
+    #[test]
+    fn an_object_made_again_by_somebody_is_drift() {
+        let mut tracker = applied();
+        assert!(tracker.seen(&service(), &live("12", "u2", &json!({"f:a": {}}))));
+    }
+
+    #[test]
+    fn what_was_removed_and_appears_again_is_looked_at() {
+        let mut tracker = applied();
+        tracker.absent(&service());
+        assert!(!tracker.deleted(&service(), &ours("11")));
+        assert!(tracker.seen(&service(), &ours("12")));
+        assert_eq!(tracker.state(&service()), State::Unknown);
+    }
+
+    #[test]
+    fn deletions_count_for_the_object_that_was_applied() {
+        let mut tracker = applied();
+        assert!(tracker.deleted(&service(), &ours("12")));
+        assert_eq!(tracker.state(&service()), State::Drifted);
+    }
+
+    #[test]
+    fn what_a_list_does_not_show_is_gone_unless_it_was_applied_meanwhile() {
+        let mut tracker = applied();
+        assert!(tracker.before_list(|_| false).is_empty());
+        let before = tracker.before_list(|_| true);
+        assert!(tracker.not_listed(before));
+
+        let before = applied().before_list(|_| true);
+        assert!(tracker.applied(&service(), json!({"a": 1}), &ours("14")));
+        assert!(!tracker.not_listed(before));
+    }
+
+    #[test]
+    fn a_kind_that_the_server_learns_is_news_once() {
+        let kind = Kind::find("monitoring.coreos.com/v1", "ServiceMonitor").unwrap();
+        let mut tracker = Tracker::default();
+        assert!(!tracker.known(kind));
+        tracker.unknown(kind);
+        assert!(tracker.lacks(kind));
+        assert!(tracker.known(kind));
+        assert!(!tracker.lacks(kind) && !tracker.known(kind));
     }
 
     #[test]
@@ -241,41 +335,5 @@ mod tests {
         assert!(tracker.is_current(&service(), &json!({"a": 1})));
         tracker.doubt(&service(), "11");
         assert_eq!(tracker.state(&service()), State::Drifted);
-    }
-
-    #[test]
-    fn an_object_made_again_by_somebody_is_drift() {
-        let mut tracker = applied();
-        assert!(
-            tracker
-                .seen(&service(), &live("12", "u2", &json!({"f:a": {}})))
-                .is_some()
-        );
-    }
-
-    #[test]
-    fn deletions_count_for_the_object_that_was_applied() {
-        let mut tracker = applied();
-        assert_eq!(tracker.deleted(&service(), "older"), None);
-        assert_eq!(
-            tracker.deleted(&service(), "u"),
-            Some(Drift::Deleted(service()))
-        );
-        assert_eq!(tracker.state(&service()), State::Drifted);
-    }
-
-    #[test]
-    fn what_a_list_does_not_show_is_gone() {
-        let mut tracker = applied();
-        assert!(
-            tracker
-                .listed(&BTreeSet::from([service()]), |_| true)
-                .is_empty()
-        );
-        assert!(tracker.listed(&BTreeSet::new(), |_| false).is_empty());
-        assert_eq!(
-            tracker.listed(&BTreeSet::new(), |_| true),
-            vec![Drift::Deleted(service())]
-        );
     }
 }

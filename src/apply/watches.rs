@@ -1,9 +1,6 @@
-//! Metadata watches over what was applied: they find drift and deletions, and hand them to the reconciler.
+//! Metadata watches over what is applied: they find drift and deletions, and wake the reconciler.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{Stream, StreamExt, stream::SelectAll};
 use kube::{
@@ -15,7 +12,10 @@ use kube::{
 use serde_json::Value;
 use tracing::warn;
 
-use super::{Applier, Drift, Kind, MANAGED_BY, MANAGED_BY_LABEL, ObjectRef, Watched, kinds::KINDS};
+use super::{
+    Applier, Kind, MANAGED_BY, MANAGED_BY_LABEL, ObjectRef, Watched, kinds::KINDS,
+    tracker::Remembered,
+};
 
 type Metadata = PartialObjectMeta<DynamicObject>;
 type Events = std::pin::Pin<
@@ -31,74 +31,80 @@ struct Scan {
 }
 
 impl Scan {
+    fn key(&self) -> String {
+        let name = self.name.as_deref().unwrap_or_default();
+        format!("{}/{name}", self.kind.plural)
+    }
+
     fn covers(&self, object: &ObjectRef) -> bool {
         object.kind == self.kind && self.name.as_ref().is_none_or(|name| *name == object.name)
     }
 }
 
-/// Watches everything that is applied until dropped, and calls `drifted` for what needs a reconcile. `named` are the
-/// objects of kinds that are watched by name.
+/// Watches the kinds of these objects until dropped, and calls `wake` when something needs a reconcile. Of kinds that are
+/// watched by name, it watches these objects.
 pub async fn watch(
     client: Client,
     applier: Arc<Applier>,
-    named: &[ObjectRef],
-    drifted: impl Fn(Vec<Drift>) + Send,
+    objects: &[ObjectRef],
+    wake: impl Fn() + Send,
 ) {
     let mut streams: SelectAll<Events> = SelectAll::new();
-    for scan in scans(named) {
+    for scan in scans(objects) {
         streams.push(events(&client, &applier.namespace(), scan));
     }
-    let mut listed: BTreeMap<String, BTreeSet<ObjectRef>> = BTreeMap::new();
+    // What was there before each list that is under way, and has not been listed yet.
+    let mut missing: BTreeMap<String, BTreeMap<ObjectRef, Remembered>> = BTreeMap::new();
     while let Some((scan, event)) = streams.next().await {
-        let key = format!(
-            "{}/{}",
-            scan.kind.plural,
-            scan.name.as_deref().unwrap_or_default()
-        );
-        let found = match event {
+        let wakes = match event {
+            // Comes before the request for the list is sent.
             Ok(watcher::Event::Init) => {
-                listed.insert(key, BTreeSet::new());
-                Vec::new()
+                let before =
+                    applier.observe(|tracker| tracker.before_list(|object| scan.covers(object)));
+                missing.insert(scan.key(), before);
+                false
             }
             Ok(watcher::Event::InitApply(meta)) => {
                 let object = object(scan.kind, &meta);
-                listed.entry(key).or_default().insert(object.clone());
-                applier
-                    .observe(|tracker| tracker.seen(&object, &value(&meta)).into_iter().collect())
+                if let Some(missing) = missing.get_mut(&scan.key()) {
+                    missing.remove(&object);
+                }
+                applier.observe(|tracker| tracker.seen(&object, &value(&meta)))
             }
             Ok(watcher::Event::InitDone) => {
-                let seen = listed.remove(&key).unwrap_or_default();
-                applier.observe(|tracker| tracker.listed(&seen, |object| scan.covers(object)))
+                let missing = missing.remove(&scan.key()).unwrap_or_default();
+                applier.observe(|tracker| {
+                    // Neither may be left out.
+                    tracker.known(scan.kind) | tracker.not_listed(missing)
+                })
             }
             Ok(watcher::Event::Apply(meta)) => {
                 let object = object(scan.kind, &meta);
-                applier
-                    .observe(|tracker| tracker.seen(&object, &value(&meta)).into_iter().collect())
+                applier.observe(|tracker| tracker.seen(&object, &value(&meta)))
             }
             Ok(watcher::Event::Delete(meta)) => {
                 let object = object(scan.kind, &meta);
-                let uid = meta.meta().uid.clone().unwrap_or_default();
-                applier.observe(|tracker| tracker.deleted(&object, &uid).into_iter().collect())
+                applier.observe(|tracker| tracker.deleted(&object, &value(&meta)))
             }
-            Err(error) if is_unknown_kind(&error) => Vec::new(),
+            Err(error) if is_unknown_kind(&error) => false,
             Err(error) => {
                 warn!(kind = scan.kind.kind, %error, "watch interrupted, it is tried again");
-                Vec::new()
+                false
             }
         };
-        if !found.is_empty() {
-            drifted(found);
+        if wakes {
+            wake();
         }
     }
 }
 
-fn scans(named: &[ObjectRef]) -> Vec<Scan> {
+fn scans(objects: &[ObjectRef]) -> Vec<Scan> {
+    let of = |kind: &'static Kind| objects.iter().filter(move |object| object.kind == kind);
     KINDS
         .iter()
+        .filter(|kind| of(kind).next().is_some())
         .flat_map(|kind| match kind.watched() {
-            Watched::ByName => named
-                .iter()
-                .filter(|object| object.kind == kind)
+            Watched::ByName => of(kind)
                 .map(|object| Scan {
                     kind,
                     name: Some(object.name.clone()),

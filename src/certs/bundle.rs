@@ -99,6 +99,11 @@ impl Bundle {
         Self(common.cloned().collect())
     }
 
+    /// Whether every certificate of `other` is in it.
+    pub fn holds(&self, other: &Self) -> bool {
+        other.0.iter().all(|certificate| self.contains(certificate))
+    }
+
     /// The certificates, in order.
     pub fn certificates(&self) -> &[Certificate] {
         &self.0

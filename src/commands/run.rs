@@ -17,6 +17,7 @@ use crate::{
         self,
         drain::{self, Clients, Drains},
         networks::Networks,
+        nodes::{self, NodePolicies},
         pools::{self, Pools},
     },
     inject::Loaded,
@@ -31,6 +32,7 @@ use crate::{
     render::Renderer,
     server::{metrics::Metrics, tls::Shared},
     settings::{CertificateMode, ClusterType, Flags, Run as RunFlags, Settings, tls},
+    stores::ClusterStores,
     supervisor::{self, Stage, Supervisor},
 };
 
@@ -69,9 +71,10 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
     let process = &settings.process;
     let injector = &settings.admission.injector;
     let pods = process::pod_stores(&mut supervisor, &client, process, injector);
+    let cluster = process::cluster_stores(&mut supervisor, &client, process);
     let stores = Stores {
         config: process::config_store(&mut supervisor, &client, process),
-        cluster: Some(process::cluster_stores(&mut supervisor, &client, process)),
+        cluster: Some(Arc::clone(&cluster)),
         pods: Some(Arc::clone(&pods)),
     };
     let serving = Serving::start(
@@ -94,7 +97,10 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
         &settings,
         renderer,
         &serving,
-        pods.watch_switches(),
+        Followed {
+            switches: pods.watch_switches(),
+            cluster,
+        },
         leadership,
     )?;
     process::until_stopped(supervisor, signals, &settings.process).await
@@ -150,20 +156,31 @@ fn elect(
     leadership
 }
 
+/// What the operator follows of the stores that reviews are answered from.
+struct Followed {
+    switches: watch::Receiver<Arc<Loaded>>,
+    cluster: Arc<ClusterStores>,
+}
+
 fn operate(
     supervisor: &mut Supervisor,
     clients: &Clients,
     settings: &Arc<Settings>,
     renderer: Renderer,
     serving: &Serving,
-    switches: watch::Receiver<Arc<Loaded>>,
+    followed: Followed,
     leadership: watch::Receiver<Leadership>,
 ) -> Result<()> {
     let client = &clients.client;
     let namespace = settings.process.namespace.clone();
     let (config, config_rx) = watch::channel(Observed::Unknown);
     let (own_namespace, namespace_rx) = watch::channel(Observed::Unknown);
-    let (facts, facts_rx) = watch::channel(platform::Facts::default());
+    let openshift = settings.components.cluster_type == ClusterType::OpenShift;
+    let (facts, facts_rx) = watch::channel(if openshift {
+        platform::Facts::openshift()
+    } else {
+        platform::Facts::default()
+    });
     let (events, publish) = Events::new(client.clone(), &identity(settings));
     background(supervisor, "Events", publish);
     background(supervisor, "watch of the config", {
@@ -174,7 +191,7 @@ fn operate(
         let (client, namespace) = (client.clone(), namespace.clone());
         async move { watch_namespace(client, &namespace, own_namespace).await }
     });
-    if settings.components.cluster_type == ClusterType::OpenShift {
+    if openshift {
         background(
             supervisor,
             "watch of the platform",
@@ -185,8 +202,6 @@ fn operate(
             let (tls, facts) = (Arc::clone(&serving.tls), facts_rx.clone());
             async move { follow_profile(&settings, &pairs, &tls, facts).await }
         });
-    } else {
-        facts.send_replace(platform::Facts::default());
     }
     let lifetimes = Lifetimes::new(
         settings.lifetimes.ca,
@@ -206,7 +221,7 @@ fn operate(
             platform: facts_rx,
             published: serving.published.clone(),
             pairs: serving.pairs.changes(),
-            switches,
+            switches: followed.switches,
         },
         events: events.clone(),
         metrics: Arc::clone(&serving.metrics),
@@ -215,6 +230,19 @@ fn operate(
     let following = leadership.clone();
     writing(supervisor, "operator", async move {
         controller::run(Arc::new(reconciler), following, stopping).await;
+    });
+    let parts = nodes::Parts {
+        client: client.clone(),
+        namespace: namespace.clone(),
+        stores: followed.cluster,
+        events: events.clone(),
+        stale_after: settings.components.stale_node_state_cleanup_delay,
+    };
+    let (metrics, following) = (Arc::clone(&serving.metrics), leadership.clone());
+    let stopping = supervisor.stopping(Stage::Writing);
+    writing(supervisor, "node policies", async move {
+        let start = |queue: &_| NodePolicies::start(&parts, queue);
+        controllers::run(start, following, metrics, stopping).await;
     });
     let setting = networks::Setting {
         namespace,

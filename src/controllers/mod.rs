@@ -13,6 +13,7 @@
 mod calls;
 pub mod drain;
 pub mod networks;
+pub mod nodes;
 mod openshift;
 pub mod pools;
 mod queue;

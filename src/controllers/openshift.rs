@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube::Client;
 use serde::Deserialize;
 
-use crate::stores::{Change, Mirror, Objects, Source, named};
+use crate::stores::{Change, Mirror, Objects, Source};
 
 const NAME: &str = "cluster";
 
@@ -30,12 +30,8 @@ impl Infrastructure {
         client: &Client,
         on_change: impl Fn() + Send + Sync + 'static,
     ) -> (Arc<Objects<Self>>, Mirror) {
-        let source = Source {
-            what: "infrastructures",
-            path: "/apis/config.openshift.io/v1/infrastructures".into(),
-            fields: Some(named(NAME)),
-            metadata_only: false,
-        };
+        let path = "/apis/config.openshift.io/v1/infrastructures".into();
+        let source = Source::all("infrastructures", path).named(NAME);
         Objects::mirror_of(client, source, move |change: &Change<'_, Self>| {
             if change.before != change.after {
                 on_change();

@@ -1,5 +1,7 @@
 //! What Events and logs tell about the config: each thing once, when it begins.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use parking_lot::Mutex;
@@ -11,7 +13,7 @@ use super::{
 };
 use crate::{
     api::{Condition, SriovOperatorConfig},
-    apply::{Drift, ObjectRef},
+    apply::{ObjectRef, Repair},
     certs::{keeper::News, serving::Status},
     inject::Loaded,
     render::Component,
@@ -25,7 +27,10 @@ pub(super) struct Announcer {
 
 #[derive(Default)]
 struct Told {
-    enabled: Vec<(Component, bool)>,
+    /// The uid of the config that it is about.
+    config: Option<String>,
+    enabled: BTreeMap<Component, bool>,
+    contests: Vec<String>,
     unknown_gates: Vec<String>,
     set_aside: Vec<String>,
     refused: Vec<String>,
@@ -39,9 +44,15 @@ impl Announcer {
         }
     }
 
-    /// Forgets what was told: another config is another story.
-    pub(super) fn forget(&self) {
-        *self.told.lock() = Told::default();
+    /// What follows is about this config: another one is another story.
+    pub(super) fn about(&self, config: &SriovOperatorConfig) {
+        let mut told = self.told.lock();
+        if told.config != config.metadata.uid {
+            *told = Told {
+                config: config.metadata.uid.clone(),
+                ..Told::default()
+            };
+        }
     }
 
     fn tell(&self, config: &SriovOperatorConfig, reason: Reason, note: &str) {
@@ -49,46 +60,43 @@ impl Announcer {
         self.events.publish(&about, reason, note);
     }
 
-    /// The conditions that were written and differ from those before.
-    pub(super) fn conditions(&self, config: &SriovOperatorConfig, changed: &[&Condition]) {
+    /// The conditions that were written and differ from those before. That one is about a newer generation is not told.
+    pub(super) fn conditions(
+        &self,
+        config: &SriovOperatorConfig,
+        before: &[Condition],
+        changed: &[&Condition],
+    ) {
+        let said = |one: &Condition| (one.type_.clone(), one.status.clone(), one.message.clone());
         for condition in changed
             .iter()
             .filter(|condition| condition.type_ == status::READY)
+            .filter(|condition| before.iter().all(|one| said(one) != said(condition)))
         {
             let note = format!("Ready is {}: {}", condition.status, condition.message);
             self.tell(config, Reason::ReadyChanged, &note);
         }
     }
 
-    /// Whether a component is on.
+    /// A component is on, or off. `changed`: objects of it were made, or removed, in this pass. That alone tells a
+    /// process that has just begun to lead.
     pub(super) fn component(
         &self,
         config: &SriovOperatorConfig,
         component: Component,
         enabled: bool,
+        changed: bool,
     ) {
-        let before = {
-            let mut told = self.told.lock();
-            let before = told
-                .enabled
-                .iter()
-                .position(|(known, _)| *known == component);
-            let before = before.map(|index| told.enabled.swap_remove(index).1);
-            told.enabled.push((component, enabled));
-            before
-        };
-        match (before, enabled) {
-            (Some(true), true) | (Some(false) | None, false) => {}
-            (_, true) => self.tell(
-                config,
-                Reason::ComponentEnabled,
-                &format!("{component} is rolled out"),
-            ),
-            (_, false) => self.tell(
-                config,
-                Reason::ComponentDisabled,
-                &format!("{component} is removed"),
-            ),
+        let before = self.told.lock().enabled.insert(component, enabled);
+        if !before.map_or(changed, |before| before != enabled) {
+            return;
+        }
+        if enabled {
+            let note = format!("{component} is rolled out");
+            self.tell(config, Reason::ComponentEnabled, &note);
+        } else {
+            let note = format!("{component} is removed");
+            self.tell(config, Reason::ComponentDisabled, &note);
         }
     }
 
@@ -97,12 +105,12 @@ impl Announcer {
         &self,
         config: &SriovOperatorConfig,
         object: &ObjectRef,
-        drifts: &[Drift],
+        repair: &Repair,
     ) {
-        let what = match drifts.iter().find(|drift| drift.object() == object) {
-            Some(Drift::Changed(_, Some(manager))) => format!("was changed by {manager}"),
-            Some(Drift::Deleted(_)) => "was deleted".to_owned(),
-            Some(Drift::Changed(_, None) | Drift::Appeared(_)) | None => "was changed".to_owned(),
+        let what = match repair {
+            Repair::Changed(Some(manager)) => format!("was changed by {manager}"),
+            Repair::Changed(None) => "was changed".to_owned(),
+            Repair::Deleted => "was deleted".to_owned(),
         };
         info!(%object, what, "repaired");
         self.tell(
@@ -110,6 +118,13 @@ impl Announcer {
             Reason::DriftRepaired,
             &format!("{object} {what} and is repaired"),
         );
+    }
+
+    /// Objects that somebody keeps changing.
+    pub(super) fn contests(&self, config: &SriovOperatorConfig, notes: &[String]) {
+        self.each_new(config, Reason::RepairsSpacedOut, notes, |told| {
+            &mut told.contests
+        });
     }
 
     /// What was issued, and pairs that cannot be used.

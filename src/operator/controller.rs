@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{self, Either};
-use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -12,7 +11,7 @@ use super::{
     lease::Leadership,
     reconcile::{Reconciler, Verdict},
 };
-use crate::apply::{self, Drift, ObjectRef};
+use crate::apply;
 
 /// How often everything is looked at without a cause.
 const RESYNC: Duration = Duration::from_secs(300);
@@ -47,27 +46,21 @@ pub async fn run(
 
 /// Reconciles for as long as it is polled.
 async fn lead(reconciler: &Arc<Reconciler>) {
-    reconciler.applier().forget();
-    reconciler.certificates().forget();
+    reconciler.begin();
     let wake = Notify::new();
-    let drifts: Mutex<Vec<Drift>> = Mutex::default();
-    let named: Vec<ObjectRef> = reconciler.named_objects();
+    let objects = reconciler.watched_objects();
     let watch = apply::watch(
         reconciler.client(),
         Arc::clone(reconciler.applier()),
-        &named,
-        |found| {
-            drifts.lock().extend(found);
-            wake.notify_one();
-        },
+        &objects,
+        || wake.notify_one(),
     );
     let secrets = reconciler.certificates().follow(|| wake.notify_one());
     let reconcile = async {
         let mut wakers = reconciler.wakers();
         let mut failures = 0;
         loop {
-            let found = std::mem::take(&mut *drifts.lock());
-            let pause = match reconciler.pass(found).await {
+            let pause = match reconciler.pass().await {
                 Verdict::Settled { look_again } => {
                     failures = 0;
                     look_again.map_or(RESYNC, |look_again| look_again.min(RESYNC))

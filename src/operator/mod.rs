@@ -5,6 +5,9 @@
 //! pass: absent -> sweep | going -> teardown | present -> finalizer, certificates, components, status
 //! ```
 //!
+//! A pass with nothing to do makes no request: what was applied is remembered, and the watches tell what became of it.
+//! Components are independent of each other, and rolled out side by side.
+//!
 //! [`controller`] decides when a pass is made, [`reconcile`] what it does. Only the replica that holds the [`lease`]
 //! makes passes. Every pass can be cut short at any point: the next one starts from what is in the cluster.
 
@@ -16,6 +19,7 @@ pub mod controller;
 mod error;
 mod events;
 mod finalizer;
+mod handover;
 mod inputs;
 pub mod lease;
 mod reconcile;
@@ -23,6 +27,7 @@ mod report;
 mod rollout;
 mod standing;
 pub(crate) mod status;
+mod sync;
 mod teardown;
 
 pub use error::Error;

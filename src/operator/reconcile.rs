@@ -1,13 +1,16 @@
 //! One pass: from what is observed to what is in the cluster, and to the config's status.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use kube::{Api, Client, Resource, api::PartialObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use tracing::{Instrument, info, info_span, warn};
 
@@ -17,28 +20,24 @@ use super::{
     config::Observed,
     events::Events,
     finalizer,
+    handover::Handovers,
     inputs::Inputs,
     report::Report,
-    rollout::Rollout,
-    status::{self, Outcome},
-    teardown::catalogue,
+    status::{self, Outcome, Written},
 };
 use crate::{
-    api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig},
-    apply::{Applier, Drift, ObjectRef},
+    api::SriovOperatorConfig,
+    apply::Applier,
     certs::{keeper::Keeper, serving::ServingStore},
-    features::{Feature, Features},
-    inject,
-    render::{self, Component, Facts, Owner, Owners, Renderer},
+    render::Renderer,
     server::{health::Checks, metrics::Metrics},
-    settings::{
-        Settings,
-        tls::{self, TlsOptions, TlsWarning},
-    },
+    settings::Settings,
 };
 
 /// How soon a config whose finalizer was just added is looked at, should the watch not show it.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long the first look at what a pass depends on may take before the status says what is missing.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// What a pass asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +84,12 @@ pub struct Reconciler {
     inputs: Inputs,
     announcer: Announcer,
     metrics: Arc<Metrics>,
+    handovers: Handovers,
+    /// When this replica began to lead.
+    began: Mutex<Instant>,
+    /// Whether no other installation was found since.
+    alone: AtomicBool,
+    written: Mutex<Written>,
     /// The uid of the config whose finalizer was removed: the watch may show it for another moment.
     finished: Mutex<Option<String>>,
 }
@@ -113,8 +118,20 @@ impl Reconciler {
             inputs,
             announcer: Announcer::new(events),
             metrics,
+            handovers: Handovers::default(),
+            began: Mutex::new(Instant::now()),
+            alone: AtomicBool::new(false),
+            written: Mutex::default(),
             finished: Mutex::default(),
         }
+    }
+
+    /// This replica begins to lead: what it knew may have changed.
+    pub fn begin(&self) {
+        self.applier.forget();
+        self.certificates.forget();
+        self.alone.store(false, Ordering::Relaxed);
+        *self.began.lock() = Instant::now();
     }
 
     /// The client.
@@ -152,15 +169,26 @@ impl Reconciler {
         self.inputs.clone()
     }
 
-    /// The objects of kinds that are watched by name.
-    pub fn named_objects(&self) -> Vec<ObjectRef> {
-        Component::ALL.into_iter().flat_map(catalogue).collect()
+    pub(super) fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    pub(super) fn renderer(&self) -> &Renderer {
+        &self.renderer
+    }
+
+    pub(super) fn handovers(&self) -> &Handovers {
+        &self.handovers
+    }
+
+    pub(super) fn alone(&self) -> &AtomicBool {
+        &self.alone
     }
 
     /// One pass.
-    pub async fn pass(&self, drifts: Vec<Drift>) -> Verdict {
+    pub async fn pass(&self) -> Verdict {
         let started = Instant::now();
-        let verdict = self.look(drifts).instrument(info_span!("pass")).await;
+        let verdict = self.look().instrument(info_span!("pass")).await;
         let result = match verdict {
             Verdict::Settled { look_again: None } => "success",
             Verdict::Settled {
@@ -174,11 +202,12 @@ impl Reconciler {
         verdict
     }
 
-    async fn look(&self, drifts: Vec<Drift>) -> Verdict {
+    async fn look(&self) -> Verdict {
         let config = self.inputs.config.borrow().clone();
         let namespace = self.inputs.namespace.borrow().clone();
-        if matches!(namespace, Observed::Unknown) || !self.inputs.published.borrow().is_complete() {
-            return Verdict::Settled { look_again: None };
+        let pending = self.pending(&namespace);
+        if !pending.is_empty() {
+            return self.wait_for(&config, &pending).await;
         }
         let namespace_goes = namespace
             .present()
@@ -191,7 +220,48 @@ impl Reconciler {
             {
                 self.teardown(&config).await
             }
-            Observed::Present(config) => self.sync(&config, namespace.present(), drifts).await,
+            Observed::Present(config) => self.sync(&config, namespace.present()).await,
+        }
+    }
+
+    /// What has not been looked at yet, and what a pass depends on.
+    fn pending<K>(&self, namespace: &Observed<K>) -> Vec<String> {
+        let mut pending = Vec::new();
+        if matches!(namespace, Observed::Unknown) {
+            pending.push(format!("Namespace {}", self.settings.process.namespace));
+        }
+        if !self.inputs.published.borrow().is_complete() {
+            pending.push("the webhook configurations".to_owned());
+        }
+        for (source, why) in &self.inputs.platform.borrow().pending {
+            pending.push(match why {
+                Some(why) => format!("{source} ({why})"),
+                None => source.to_string(),
+            });
+        }
+        pending
+    }
+
+    /// Waits for what is pending, which wakes a pass when it is there; says so when that takes long.
+    async fn wait_for(
+        &self,
+        config: &Observed<SriovOperatorConfig>,
+        pending: &[String],
+    ) -> Verdict {
+        let rest = FIRST_LOOK.saturating_sub(self.began.lock().elapsed());
+        if !rest.is_zero() {
+            return Verdict::Settled {
+                look_again: Some(rest),
+            };
+        }
+        if let Some(config) = config.present() {
+            let mut report = Report::default();
+            let what = format!("a first look at {}", pending.join(", "));
+            report.waiting("operator", what, FIRST_LOOK);
+            self.write_status(config, &report).await;
+        }
+        Verdict::Settled {
+            look_again: Some(FIRST_LOOK),
         }
     }
 
@@ -199,7 +269,6 @@ impl Reconciler {
     async fn sweep(&self) -> Verdict {
         let mut report = Report::default();
         self.remove_everything(&mut report).await;
-        self.announcer.forget();
         if report.is_to_be_retried() {
             warn!(outcome = ?report.outcome(), "failed to remove what an earlier config left");
             Verdict::Retry
@@ -240,106 +309,10 @@ impl Reconciler {
         }
     }
 
-    async fn sync(
-        &self,
-        config: &SriovOperatorConfig,
-        namespace: Option<&PartialObjectMeta<Namespace>>,
-        drifts: Vec<Drift>,
-    ) -> Verdict {
-        if !finalizer::is_present(config) {
-            // The watch shows the patched object, and that wakes the next pass.
-            return match finalizer::add(&self.configs(), config).await {
-                Ok(()) => Verdict::Settled {
-                    look_again: Some(LOOK_AGAIN),
-                },
-                Err(error) => {
-                    warn!(%error, "failed to add the finalizer");
-                    Verdict::Retry
-                }
-            };
-        }
-        if let Some(uid) = &config.metadata.uid {
-            self.applier.set_config_uid(uid);
-        }
-        let mut report = Report::default();
-        let published = self.inputs.published.borrow().clone();
-        let issued = self
-            .certificates
-            .pass(
-                &owner_reference(config),
-                &published,
-                Timestamp::now(),
-                &mut report,
-            )
-            .instrument(info_span!("certificates"))
-            .await;
-        self.certificates.warn(&mut report);
-        self.announcer
-            .certificates(config, &issued.news, &self.certificates.pairs());
-
-        let features = Features::new(config.spec.feature_gates.iter().flatten());
-        let unknown_gates = unknown_gates(&features);
-        self.announcer.unknown_gates(config, &unknown_gates);
-        for note in unknown_gates {
-            report.warning(note);
-        }
-        let platform = self.inputs.platform.borrow().clone();
-        let switches = self.inputs.switches.borrow().clone();
-        self.announcer.set_aside(config, &switches);
-        let profile = platform.api_server.as_ref().and_then(tls::cluster_profile);
-        self.warn_of_tls(profile.as_ref(), &mut report);
-        let condition = inject::match_condition(&switches.switches);
-        let facts = Facts {
-            config: &config.spec,
-            settings: &self.settings,
-            features: &features,
-            hypershift: platform.hypershift,
-            cluster_tls: profile.as_ref().map(|(options, _)| options),
-            operator_registration: &issued.mutating.registration,
-            validating_registration: &issued.validating.registration,
-            injector_registration: &issued.injector.registration,
-            injector_condition: &condition,
-        };
-        let owners = Owners {
-            config: config.metadata.uid.clone().map(|uid| Owner {
-                name: DEFAULT_CONFIG_NAME.into(),
-                uid,
-            }),
-            namespace: namespace.and_then(|namespace| {
-                Some(Owner {
-                    name: namespace.metadata.name.clone()?,
-                    uid: namespace.metadata.uid.clone()?,
-                })
-            }),
-        };
-        for (component, desired) in render::all(&self.renderer, &facts, &owners) {
-            let rollout = Rollout {
-                config,
-                component,
-                issued: &issued,
-                published: &published,
-                drifts: &drifts,
-            };
-            self.settle(&rollout, desired, &mut report)
-                .instrument(info_span!("component", name = component.name()))
-                .await;
-        }
-        self.write_status(config, &report).await;
-        if report.is_to_be_retried() {
-            Verdict::Retry
-        } else {
-            Verdict::Settled {
-                look_again: report.look_again(),
-            }
-        }
-    }
-
-    async fn write_status(&self, config: &SriovOperatorConfig, report: &Report) {
-        let before = config
-            .status
-            .as_ref()
-            .map(|status| status.conditions.as_slice())
-            .unwrap_or_default();
+    /// Writes the status when it changes, and says whether it is as it should be.
+    pub(super) async fn write_status(&self, config: &SriovOperatorConfig, report: &Report) -> bool {
+        let known = self.written.lock().clone();
+        let before = known.known(config);
         let conditions = status::conditions(
             before,
             &report.outcome(),
@@ -349,7 +322,7 @@ impl Reconciler {
         );
         let changed = status::changed(before, &conditions);
         if changed.is_empty() {
-            return;
+            return true;
         }
         match report.outcome() {
             Outcome::Ready => info!("ready"),
@@ -358,42 +331,25 @@ impl Reconciler {
             }
         }
         match status::write(&self.configs(), config, &conditions).await {
-            Ok(()) => self.announcer.conditions(config, &changed),
-            Err(error) => warn!(%error, "failed to write the status"),
+            Ok(written) => {
+                if let Some(written) = written {
+                    *self.written.lock() = written;
+                }
+                self.announcer.conditions(config, before, &changed);
+                true
+            }
+            Err(error) => {
+                warn!(%error, "failed to write the status");
+                false
+            }
         }
     }
 
-    /// Warnings about TLS as it is served, by the cluster's profile where there is one.
-    fn warn_of_tls(&self, profile: Option<&(TlsOptions, Vec<TlsWarning>)>, report: &mut Report) {
-        let (options, warnings) = match profile {
-            Some((options, warnings)) => (options, warnings.as_slice()),
-            None => (&self.settings.admission.tls, [].as_slice()),
-        };
-        for warning in warnings.iter().chain(&options.served().1) {
-            report.warning(warning.to_string());
-        }
-    }
-
-    fn configs(&self) -> Api<SriovOperatorConfig> {
+    pub(super) fn configs(&self) -> Api<SriovOperatorConfig> {
         Api::namespaced(self.client.clone(), &self.settings.process.namespace)
     }
 }
 
-fn owner_reference(config: &SriovOperatorConfig) -> OwnerReference {
+pub(super) fn owner_reference(config: &SriovOperatorConfig) -> OwnerReference {
     config.controller_owner_ref(&()).unwrap_or_default()
-}
-
-/// A note for each gate that is set and not known.
-fn unknown_gates(features: &Features) -> Vec<String> {
-    let known = Feature::KNOWN
-        .iter()
-        .map(|feature| feature.name())
-        .collect::<Vec<_>>()
-        .join(", ");
-    features
-        .unknown()
-        .map(|gate| {
-            format!("spec.featureGates[{gate}] is not known and has no effect; known are {known}")
-        })
-        .collect()
 }

@@ -10,6 +10,7 @@ pub(super) struct Report {
     faults: Vec<String>,
     unsupported: Option<String>,
     warnings: Vec<String>,
+    contests: Vec<String>,
     look_again: Option<Duration>,
     retry: bool,
 }
@@ -41,6 +42,19 @@ impl Report {
         self.look_again_in(look_again);
     }
 
+    /// Somebody keeps changing an object: it is repaired again after that pause.
+    pub(super) fn contested(
+        &mut self,
+        of: impl std::fmt::Display,
+        error: impl std::fmt::Display,
+        retry_in: Duration,
+    ) {
+        let text = format!("{of}: {error}");
+        push(&mut self.contests, text.clone());
+        push(&mut self.faults, text);
+        self.look_again_in(retry_in);
+    }
+
     /// The platform cannot do what the config asks for.
     pub(super) fn unsupported(&mut self, what: impl Into<String>) {
         self.unsupported.get_or_insert(what.into());
@@ -56,9 +70,40 @@ impl Report {
         self.look_again = Some(self.look_again.map_or(pause, |before| before.min(pause)));
     }
 
-    /// How many faults were found so far, the unsupported one included.
-    pub(super) fn fault_count(&self) -> usize {
-        self.faults.len() + usize::from(self.unsupported.is_some())
+    /// Adds what another report of the same pass holds.
+    pub(super) fn merge(&mut self, other: Self) {
+        let Self {
+            faults,
+            unsupported,
+            warnings,
+            contests,
+            look_again,
+            retry,
+        } = other;
+        for (into, from) in [
+            (&mut self.faults, faults),
+            (&mut self.warnings, warnings),
+            (&mut self.contests, contests),
+        ] {
+            for text in from {
+                push(into, text);
+            }
+        }
+        self.unsupported = self.unsupported.take().or(unsupported);
+        if let Some(look_again) = look_again {
+            self.look_again_in(look_again);
+        }
+        self.retry |= retry;
+    }
+
+    /// Whether nothing is wrong and nothing is waited for.
+    pub(super) fn is_fine(&self) -> bool {
+        self.outcome() == Outcome::Ready
+    }
+
+    /// The objects that are fought over, one text each.
+    pub(super) fn contests(&self) -> &[String] {
+        &self.contests
     }
 
     /// The outcome for the status.
@@ -113,6 +158,27 @@ mod tests {
             report.outcome(),
             Outcome::Unsupported("no systemd mode here; injector: a; config-daemon: b".into())
         );
+    }
+
+    #[test]
+    fn reports_of_components_add_up() {
+        let mut report = Report::default();
+        report.lasting_fault("a", "x");
+        report.look_again_in(Duration::from_secs(9));
+        let mut other = Report::default();
+        assert!(other.is_fine());
+        other.contested("b", "y", Duration::from_secs(3));
+        other.warning("w");
+        report.merge(other);
+        assert_eq!(report.outcome(), Outcome::Failed("a: x; b: y".into()));
+        assert_eq!(report.contests(), ["b: y"]);
+        assert_eq!(report.warnings(), ["w"]);
+        assert_eq!(report.look_again(), Some(Duration::from_secs(3)));
+        assert!(!report.is_to_be_retried());
+        let mut failed = Report::default();
+        failed.fault("c", "z");
+        report.merge(failed);
+        assert!(report.is_to_be_retried());
     }
 
     #[test]

@@ -1,23 +1,30 @@
 //! One component's share of a pass: its objects are applied in order, what it no longer has is removed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
-use tracing::{debug, warn};
+use tracing::warn;
 
-use super::{certificates::Issued, reconcile::Reconciler, report::Report, teardown::catalogue};
+use super::{
+    certificates::Issued,
+    handover::{Passage, keep_live_bundle},
+    reconcile::Reconciler,
+    report::Report,
+};
 use crate::{
     api::SriovOperatorConfig,
-    apply::{Applied, Drift, Error as ApplyError, ObjectRef},
-    certs::published::{Configuration, Published},
-    render::{Component, ComponentError, Desired, Rendered},
-    settings::AdmissionServing,
+    apply::{Applied, Error as ApplyError, ObjectRef},
+    certs::{
+        bundle::Bundle,
+        published::{Configuration, Published},
+    },
+    render::{Component, Rendered},
 };
 
 /// How soon a backend that is waited for is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How soon a name that somebody else's object has is looked at again: no watch of ours shows that it is free.
-const LOOK_AT_FOREIGN: Duration = Duration::from_secs(30);
+pub(super) const LOOK_AT_FOREIGN: Duration = Duration::from_secs(30);
 
 /// What a component is rolled out by.
 pub(super) struct Rollout<'a> {
@@ -26,54 +33,50 @@ pub(super) struct Rollout<'a> {
     /// How webhook configurations can be registered.
     pub(super) issued: &'a Issued,
     pub(super) published: &'a Published,
-    /// What woke the pass.
-    pub(super) drifts: &'a [Drift],
+}
+
+/// What became of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    /// It was made.
+    Created,
+    /// It is as wanted.
+    AsWanted,
+    /// It may be missing.
+    Failed,
 }
 
 impl Reconciler {
-    /// Brings a component to what is desired, and measures it.
-    pub(super) async fn settle(
+    /// Applies what a component renders to, in order, then removes what it no longer has. Whether objects were made.
+    pub(super) async fn roll_out(
         &self,
         rollout: &Rollout<'_>,
-        desired: Result<Desired, ComponentError>,
+        rendered: Rendered,
         report: &mut Report,
-    ) {
-        let (component, started, faults) =
-            (rollout.component, Instant::now(), report.fault_count());
-        match desired {
-            Ok(Desired::Off) => {
-                self.remove_others(component, &[], report).await;
-                self.announcer().component(rollout.config, component, false);
-            }
-            Ok(Desired::On(rendered)) => {
-                self.roll_out(rollout, rendered, report).await;
-                self.announcer().component(rollout.config, component, true);
-            }
-            Err(ComponentError::Unsupported(what)) => report.unsupported(what),
-            Err(error) => report.lasting_fault(component, error),
-        }
-        let result = if report.fault_count() == faults {
-            "success"
-        } else {
-            "error"
-        };
-        self.metrics()
-            .operator
-            .rolled_out(component.name(), result, started.elapsed());
-    }
-
-    /// Applies what a component renders to, in order, then removes what it no longer has.
-    async fn roll_out(&self, rollout: &Rollout<'_>, rendered: Rendered, report: &mut Report) {
+    ) -> bool {
         let component = rollout.component;
         for warning in &rendered.warnings {
             report.warning(warning.to_string());
         }
-        let mut kept = Vec::new();
-        let mut backend_failed = false;
-        let once = rendered.created_once.iter().map(|object| (object, true));
-        let applied = rendered.objects.iter().map(|object| (object, false));
-        for (object, once) in once.chain(applied) {
-            let reference = match ObjectRef::of(object) {
+        let passage = match self.passage(rollout, &rendered.objects).await {
+            Ok(passage) => passage,
+            Err(error) => {
+                report.fault(component, &error);
+                Passage::Held("its Service, which could not be read".to_owned())
+            }
+        };
+        tell(&passage, component, report);
+        if matches!(passage, Passage::Frozen(_)) {
+            return false;
+        }
+        let (mut kept, mut created, mut backend_failed) = (Vec::new(), false, false);
+        let once = rendered
+            .created_once
+            .into_iter()
+            .map(|object| (object, true));
+        let applied = rendered.objects.into_iter().map(|object| (object, false));
+        for (mut object, once) in once.chain(applied) {
+            let reference = match ObjectRef::of(&object) {
                 Ok(reference) => reference,
                 Err(error) => {
                     report.lasting_fault(component, error);
@@ -81,20 +84,46 @@ impl Reconciler {
                 }
             };
             kept.push(reference.clone());
-            if let Some(configuration) = configuration(&reference)
-                && let Some(missing) = self
-                    .missing_for(rollout, &reference, configuration, backend_failed)
-                    .await
-            {
-                report.waiting(component, missing, LOOK_AGAIN);
+            let is_service = reference.kind.kind == "Service";
+            if is_service && passage.keeps_service() {
                 continue;
             }
-            backend_failed |= !self.apply(rollout, &reference, object, once, report).await;
+            if let Some(configuration) = configuration(&reference) {
+                if passage.keeps_configurations() {
+                    continue;
+                }
+                let live = rollout.published.get(configuration);
+                if live.is_none()
+                    && let Some(missing) = self.missing_for(rollout, backend_failed).await
+                {
+                    report.waiting(component, missing, LOOK_AGAIN);
+                    continue;
+                }
+                if let Some(live) = live {
+                    if passage.keeps_old() {
+                        let bundle = live.ca_bundle.as_deref().unwrap_or_default();
+                        keep_live_bundle(&mut object, &Bundle::from_live(bundle));
+                    } else if rollout.issued.standing(configuration).differs_from(live) {
+                        // Field ownership does not show what somebody did in our name.
+                        self.applier().doubt(&reference, &live.version);
+                    }
+                }
+            }
+            let done = self.apply(rollout, &reference, &object, once, report).await;
+            created |= done == Done::Created;
+            backend_failed |= done == Done::Failed;
+            if is_service && passage == Passage::Switching && done != Done::Failed {
+                self.handovers().switched(component);
+                report.look_again_in(self.settings().process.shutdown_delay);
+            }
         }
-        self.remove_others(component, &kept, report).await;
+        if !passage.keeps_old() {
+            self.remove_others(component, &kept, report).await;
+        }
+        created
     }
 
-    /// Applies one object, and says whether it is as wanted or may be missing.
+    /// Applies one object.
     async fn apply(
         &self,
         rollout: &Rollout<'_>,
@@ -102,7 +131,7 @@ impl Reconciler {
         object: &Value,
         once: bool,
         report: &mut Report,
-    ) -> bool {
+    ) -> Done {
         let component = rollout.component;
         let applied = if once {
             self.applier().create_once(object).await
@@ -117,91 +146,61 @@ impl Reconciler {
         };
         metrics.applied(component.name(), result);
         match applied {
-            Ok(Applied::Repaired) => {
+            Ok(Applied::Repaired(repair)) => {
                 metrics.repaired(component.name());
                 self.announcer()
-                    .repaired(rollout.config, reference, rollout.drifts);
-                true
+                    .repaired(rollout.config, reference, &repair);
+                Done::AsWanted
             }
-            Ok(applied) => {
-                debug!(%component, object = %reference, ?applied, "reconciled");
-                true
-            }
+            Ok(Applied::Created) => Done::Created,
+            Ok(Applied::Applied | Applied::Unchanged) => Done::AsWanted,
             // What the server does not know cannot be there: the Prometheus operator is not installed.
             Err(error @ ApplyError::UnknownKind(_)) => {
                 report.warning(format!("{component}: left out: {error}"));
-                true
-            }
-            Err(ApplyError::Contested {
-                object,
-                manager,
-                retry_in,
-            }) => {
-                report.warning(format!(
-                    "{component}: {object} is changed again and again by {manager}"
-                ));
-                report.look_again_in(retry_in);
-                true
-            }
-            Err(error @ ApplyError::Foreign(_)) => {
-                report.lasting_fault(component, error);
-                report.look_again_in(LOOK_AT_FOREIGN);
-                false
+                Done::AsWanted
             }
             Err(error) => {
-                report.fault(component, error);
-                false
+                match error {
+                    ApplyError::Contested { retry_in, .. } => {
+                        report.contested(component, error, retry_in);
+                    }
+                    ApplyError::Foreign(_) | ApplyError::OtherInstallation { .. } => {
+                        report.lasting_fault(component, error);
+                        report.look_again_in(LOOK_AT_FOREIGN);
+                    }
+                    ApplyError::Malformed { .. } | ApplyError::Unsupported { .. } => {
+                        report.lasting_fault(component, error);
+                    }
+                    ApplyError::Api { .. }
+                    | ApplyError::Timeout { .. }
+                    | ApplyError::UnknownKind(_) => report.fault(component, error),
+                }
+                Done::Failed
             }
         }
     }
 
-    /// What a webhook configuration waits for; `None` when it may be applied. One that is registered stays so.
-    async fn missing_for(
-        &self,
-        rollout: &Rollout<'_>,
-        reference: &ObjectRef,
-        configuration: Configuration,
-        backend_failed: bool,
-    ) -> Option<String> {
-        let standing = rollout.issued.standing(configuration);
-        if let Some(registered) = rollout.published.get(configuration) {
-            // Field ownership does not show what somebody did in our name.
-            if standing.differs_from(registered) {
-                self.applier().doubt(reference, &registered.version);
-            }
-            return None;
-        }
+    /// What a webhook configuration that does not exist waits for; `None` when it may be applied.
+    async fn missing_for(&self, rollout: &Rollout<'_>, backend_failed: bool) -> Option<String> {
         if backend_failed {
             return Some("its backend, which could not be applied".to_owned());
         }
-        if !standing.verified {
-            let secret = &self.certificates().endpoint(rollout.component).secret;
-            return Some(format!(
-                "a serving certificate in Secret {secret} that its CA bundle verifies"
-            ));
-        }
-        match self.settings().components.serving {
-            AdmissionServing::Dedicated if self.has_ready_pod(rollout.component).await => None,
-            AdmissionServing::Dedicated => Some("a ready pod of its DaemonSet".to_owned()),
-            AdmissionServing::InProcess => {
-                let checked = self.own_checks().run().await;
-                let failed = checked
-                    .findings()
-                    .find_map(|(name, finding)| Some((name, finding.as_ref().err()?.clone())));
-                failed.map(|(name, reason)| format!("this process: {name}: {reason}"))
-            }
-        }
+        self.missing_backend(rollout).await
     }
 
-    /// Whether the DaemonSet of a dedicated webhook has a ready pod. Asked only until its webhook is registered.
-    async fn has_ready_pod(&self, component: Component) -> bool {
-        let daemon_set = catalogue(component)
+    /// The DaemonSet of a component.
+    pub(super) fn daemon_set(&self, component: Component) -> Option<ObjectRef> {
+        self.catalogue(component)
             .into_iter()
-            .find(|object| object.kind.kind == "DaemonSet");
-        let Some(daemon_set) = daemon_set else {
+            .find(|object| object.kind.kind == "DaemonSet")
+    }
+
+    /// Whether the DaemonSet of a dedicated webhook has a ready pod. Asked only before calls are led there.
+    pub(super) async fn has_ready_pod(&self, component: Component) -> bool {
+        let Some(daemon_set) = self.daemon_set(component) else {
             return false;
         };
-        match self.applier().get(&daemon_set).await {
+        match self.applier().get_ours(&daemon_set).await {
             Ok(live) => live
                 .as_ref()
                 .and_then(|live| live.pointer("/status/numberReady"))
@@ -212,6 +211,24 @@ impl Reconciler {
                 false
             }
         }
+    }
+}
+
+/// What a change of hands means for the report.
+fn tell(passage: &Passage, component: Component, report: &mut Report) {
+    match passage {
+        Passage::Usual | Passage::Switching => {}
+        Passage::Frozen(missing) | Passage::Held(missing) => report.waiting(
+            component,
+            format!("{missing}, to take over from the backend that answers now"),
+            LOOK_AGAIN,
+        ),
+        Passage::Publishing(rest) => report.waiting(
+            component,
+            "its CA bundle to be known, to take over from the backend that answers now",
+            *rest,
+        ),
+        Passage::Settling(rest) => report.look_again_in(*rest),
     }
 }
 

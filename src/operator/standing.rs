@@ -29,6 +29,9 @@ pub(super) struct Standing {
     pub(super) registration: Registration,
     /// Whether a first registration would be answered with a pair that verifies.
     pub(super) verified: bool,
+    /// Whether the pair that is served verifies against the bundle: the one to register, or the live one where somebody
+    /// else fills it in.
+    pub(super) answered: bool,
 }
 
 impl Standing {
@@ -57,6 +60,7 @@ impl Situation<'_> {
         match bundles {
             Bundles::Ours(wanted) => Standing {
                 verified: self.believes(wanted),
+                answered: self.believes(wanted),
                 registration: Registration {
                     ca_bundle: Some(self.with_what_is_served(wanted).to_pem()),
                     failure_policy: None,
@@ -65,10 +69,12 @@ impl Situation<'_> {
             Bundles::Others => Standing {
                 // Nothing verifies it yet, and until something does it is ignored.
                 verified: true,
+                answered: self.live_bundle().is_some_and(|live| self.believes(&live)),
                 registration: self.left_to_others(),
             },
             Bundles::Unknown => Standing {
                 verified: false,
+                answered: false,
                 registration: Registration {
                     ca_bundle: self.live_bundle().map(|live| live.to_pem()),
                     failure_policy: None,

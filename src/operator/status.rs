@@ -121,12 +121,48 @@ pub(super) fn changed<'a>(before: &[Condition], after: &'a [Condition]) -> Vec<&
         .collect()
 }
 
-/// Writes the conditions through the status subresource of the very object that was read.
+/// What was written last: the watch may show it later than the next pass comes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Written {
+    uid: Option<String>,
+    version: u128,
+    conditions: Vec<Condition>,
+}
+
+impl Written {
+    /// What was written to this object, with what the server answered.
+    fn new(config: &SriovOperatorConfig, conditions: &[Condition], version: u128) -> Self {
+        Self {
+            uid: config.metadata.uid.clone(),
+            version,
+            conditions: conditions.to_vec(),
+        }
+    }
+
+    /// The conditions that the object has, as far as is known.
+    pub(super) fn known<'a>(&'a self, config: &'a SriovOperatorConfig) -> &'a [Condition] {
+        if self.uid == config.metadata.uid && self.version > version(config) {
+            return &self.conditions;
+        }
+        config
+            .status
+            .as_ref()
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default()
+    }
+}
+
+fn version(config: &SriovOperatorConfig) -> u128 {
+    let version = config.metadata.resource_version.as_deref();
+    version.unwrap_or_default().parse().unwrap_or_default()
+}
+
+/// Writes the conditions through the status subresource of the very object that was read. `None` when that is gone.
 pub(super) async fn write(
     api: &Api<SriovOperatorConfig>,
     config: &SriovOperatorConfig,
     conditions: &[Condition],
-) -> Result<(), Error> {
+) -> Result<Option<Written>, Error> {
     let body = json!({
         "apiVersion": API_VERSION,
         "kind": "SriovOperatorConfig",
@@ -141,9 +177,9 @@ pub(super) async fn write(
         )
         .await
     {
-        Ok(_) => Ok(()),
+        Ok(stored) => Ok(Some(Written::new(config, conditions, version(&stored)))),
         // Gone, or another object of that name by now: the watch shows it.
-        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(None),
         Err(error) => Err(Error::Config(error.into())),
     }
 }
@@ -190,6 +226,25 @@ mod tests {
             .len(),
             1
         );
+    }
+
+    #[test]
+    fn what_was_written_counts_until_the_watch_shows_it() {
+        let config = |version: &str, message: &str| -> SriovOperatorConfig {
+            let shown = conditions(&[], &Outcome::Failed(message.into()), &[], None, at(1));
+            serde_json::from_value(json!({
+                "metadata": {"uid": "u", "resourceVersion": version}, "spec": {}, "status": {"conditions": shown},
+            }))
+            .unwrap()
+        };
+        let before = config("4", "old");
+        let new = conditions(&[], &Outcome::Ready, &[], None, at(2));
+        let written = Written::new(&before, &new, 5);
+        assert_eq!(written.known(&before), new);
+        assert_eq!(written.known(&config("6", "by hand"))[0].message, "by hand");
+        let mut another = config("4", "another");
+        another.metadata.uid = Some("v".into());
+        assert_eq!(written.known(&another)[0].message, "another");
     }
 
     #[test]

@@ -3,13 +3,20 @@
 use super::{reconcile::Reconciler, report::Report};
 use crate::{
     apply::{Kind, ObjectRef},
-    render::{Component, SWITCHES},
+    render::{Component, DEVICE_PLUGIN_CONFIG, ObjectName, SWITCHES},
+    settings::ClusterType,
 };
+
+/// The group of the Prometheus operator's kinds.
+const PROMETHEUS: &str = "monitoring.coreos.com";
 
 impl Reconciler {
     /// Removes every object of ours that templates make, and goes on with the others when one fails.
     pub(super) async fn remove_everything(&self, report: &mut Report) {
         for (component, object) in in_order_of_removal() {
+            if !self.is_possible(component) {
+                continue;
+            }
             if let Err(error) = self.applier().remove(&object).await {
                 report.fault(component, error);
             }
@@ -25,7 +32,7 @@ impl Reconciler {
         report: &mut Report,
     ) -> bool {
         let mut removed = false;
-        let mut catalogue = catalogue(component);
+        let mut catalogue = self.catalogue(component);
         catalogue.sort_by_key(|object| is_webhook_configuration(object.kind));
         for object in catalogue
             .iter()
@@ -39,9 +46,49 @@ impl Reconciler {
         }
         removed
     }
+
+    /// Every object that a component may have in any variant on this platform, in the order in which it is applied.
+    pub(super) fn catalogue(&self, component: Component) -> Vec<ObjectRef> {
+        if self.is_possible(component) {
+            catalogue(component)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether the platform can have objects of a component. Elsewhere nobody may have the right to ask for them.
+    fn is_possible(&self, component: Component) -> bool {
+        component != Component::MachineConfig
+            || self.settings().components.cluster_type == ClusterType::OpenShift
+    }
+
+    /// What is watched for drift: everything that may be applied, but for kinds that nothing here makes objects of.
+    pub(super) fn watched_objects(&self) -> Vec<ObjectRef> {
+        let prometheus = self
+            .settings()
+            .components
+            .metrics_exporter
+            .prometheus
+            .is_some();
+        Component::ALL
+            .into_iter()
+            .flat_map(|component| self.catalogue(component))
+            .filter(|object| prometheus || object.kind.group != PROMETHEUS)
+            .chain(switches())
+            .collect()
+    }
 }
 
-/// Every object that templates can make, in the order in which it is removed.
+/// The injector's switches.
+fn switches() -> Option<ObjectRef> {
+    reference(&SWITCHES)
+}
+
+fn reference(name: &ObjectName) -> Option<ObjectRef> {
+    ObjectRef::find(name.api_version, name.kind, name.name)
+}
+
+/// Everything that is made in the operator's namespace and for the cluster, in the order in which it is removed.
 pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
     let mut objects: Vec<(Component, ObjectRef)> = Component::ALL
         .into_iter()
@@ -51,8 +98,9 @@ pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
                 .map(move |object| (component, object))
         })
         .collect();
-    let switches = ObjectRef::find(SWITCHES.api_version, SWITCHES.kind, SWITCHES.name);
-    objects.extend(switches.map(|switches| (Component::Injector, switches)));
+    objects.extend(switches().map(|switches| (Component::Injector, switches)));
+    objects
+        .extend(reference(&DEVICE_PLUGIN_CONFIG).map(|config| (Component::DevicePlugin, config)));
     let (mut ordered, mut others): (Vec<_>, Vec<_>) = objects
         .into_iter()
         .partition(|(_, object)| is_webhook_configuration(object.kind));
@@ -62,15 +110,11 @@ pub(super) fn in_order_of_removal() -> Vec<(Component, ObjectRef)> {
 }
 
 /// Every object that a component may have in any variant, in the order in which it is applied.
-pub(super) fn catalogue(component: Component) -> Vec<ObjectRef> {
-    component
-        .objects()
-        .iter()
-        .filter_map(|object| ObjectRef::find(object.api_version, object.kind, object.name))
-        .collect()
+fn catalogue(component: Component) -> Vec<ObjectRef> {
+    component.objects().iter().filter_map(reference).collect()
 }
 
-pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {
+fn is_webhook_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
 }
 

@@ -3,6 +3,8 @@
 //! Facts only, read once or watched; what follows from them is decided by `render` and `operator`. On Kubernetes
 //! nothing is read. On OpenShift kinds that are missing are absent, never an error.
 
+use std::{collections::BTreeMap, fmt};
+
 use futures::StreamExt;
 use kube::{
     Api, Client,
@@ -10,7 +12,7 @@ use kube::{
     discovery::Scope,
     runtime::{WatchStreamExt, watcher},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -19,76 +21,194 @@ use tracing::warn;
 pub struct Facts {
     /// The control plane runs outside the cluster (Infrastructure `cluster`, `controlPlaneTopology: External`).
     pub hypershift: bool,
-    /// The `spec` of `APIServer` `cluster`, with OpenShift's TLS profile.
+    /// `APIServer` `cluster` with its `spec` only, which has OpenShift's TLS profile.
     pub api_server: Option<Value>,
+    /// What has not been looked at yet, each with why, where that is known. What follows from facts has to wait for it.
+    pub pending: BTreeMap<Source, Option<String>>,
 }
 
-/// Watches the platform's facts on OpenShift until dropped. The sender holds the defaults until they are read.
-pub async fn watch_openshift(client: Client, facts: watch::Sender<Facts>) {
-    let mut events = Box::pin(futures::stream::select(
-        singleton(&client, "Infrastructure", "infrastructures").map(|object| (true, object)),
-        singleton(&client, "APIServer", "apiservers").map(|object| (false, object)),
-    ));
-    while let Some((is_infrastructure, object)) = events.next().await {
-        facts.send_if_modified(|facts| {
-            let before = facts.clone();
-            if is_infrastructure {
-                facts.hypershift = object.as_ref().is_some_and(|object| {
+/// An object that facts come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// Infrastructure `cluster`.
+    Infrastructure,
+    /// `APIServer` `cluster`.
+    ApiServer,
+}
+
+impl Source {
+    const ALL: [Self; 2] = [Self::Infrastructure, Self::ApiServer];
+
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Infrastructure => "Infrastructure",
+            Self::ApiServer => "APIServer",
+        }
+    }
+
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::Infrastructure => "infrastructures",
+            Self::ApiServer => "apiservers",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cluster", self.kind())
+    }
+}
+
+impl Facts {
+    /// On OpenShift, before anything was looked at.
+    pub fn openshift() -> Self {
+        Self {
+            pending: Source::ALL
+                .into_iter()
+                .map(|source| (source, None))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    fn learn(&mut self, source: Source, object: Option<&DynamicObject>) {
+        self.pending.remove(&source);
+        match source {
+            Source::Infrastructure => {
+                self.hypershift = object.is_some_and(|object| {
                     object
                         .data
                         .pointer("/status/controlPlaneTopology")
                         .is_some_and(|topology| topology == "External")
                 });
-            } else {
-                facts.api_server = object.and_then(|object| object.data.get("spec").cloned());
+            }
+            Source::ApiServer => {
+                self.api_server = object
+                    .and_then(|object| object.data.get("spec"))
+                    .map(|spec| json!({ "spec": spec }));
+            }
+        }
+    }
+
+    fn fail(&mut self, source: Source, why: String) {
+        if let Some(pending) = self.pending.get_mut(&source) {
+            *pending = Some(why);
+        }
+    }
+}
+
+/// Watches the platform's facts on OpenShift until dropped. The sender holds [`Facts::openshift`] at first.
+pub async fn watch_openshift(client: Client, facts: watch::Sender<Facts>) {
+    let mut looks = futures::stream::select_all(Source::ALL.map(|source| {
+        looks(&client, source)
+            .map(move |look| (source, look))
+            .boxed()
+    }));
+    while let Some((source, look)) = looks.next().await {
+        facts.send_if_modified(|facts| {
+            let before = facts.clone();
+            match look {
+                Ok(object) => facts.learn(source, object.as_ref()),
+                Err(why) => facts.fail(source, why),
             }
             *facts != before
         });
     }
 }
 
-/// The object `cluster` of a kind of group `config.openshift.io/v1`, each time it changes; `None` when it is not there.
-fn singleton(
+/// The object `cluster` of a kind of group `config.openshift.io/v1`, each time it changes; `None` when it is not there,
+/// and why when it could not be looked at.
+fn looks(
     client: &Client,
-    kind: &str,
-    plural: &str,
-) -> impl futures::Stream<Item = Option<DynamicObject>> + Send + use<> {
+    source: Source,
+) -> impl futures::Stream<Item = Result<Option<DynamicObject>, String>> + Send + use<> {
     let resource = ApiResource {
         group: "config.openshift.io".into(),
         version: "v1".into(),
         api_version: "config.openshift.io/v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
+        kind: source.kind().into(),
+        plural: source.plural().into(),
     };
     let api: Api<DynamicObject> = Api::dynamic(client.clone(), &resource, &Scope::Cluster);
-    let kind = kind.to_owned();
-    watcher(
-        api,
-        watcher::Config::default().fields("metadata.name=cluster"),
-    )
-    .default_backoff()
-    .filter_map(move |event| {
-        let object = match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                Some(Some(object))
-            }
-            Ok(watcher::Event::Delete(_)) => Some(None),
-            Ok(watcher::Event::Init | watcher::Event::InitDone) => None,
-            Err(error) if is_unknown_kind(&error) => Some(None),
-            Err(error) => {
-                warn!(kind, %error, "watch interrupted, it is tried again");
-                None
-            }
-        };
-        futures::future::ready(object)
-    })
+    let config = watcher::Config::default().fields("metadata.name=cluster");
+    let mut listed = false;
+    watcher(api, config)
+        .default_backoff()
+        .filter_map(move |event| {
+            let look = match event {
+                Ok(watcher::Event::Init) => {
+                    listed = false;
+                    None
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    listed = true;
+                    Some(Ok(Some(object)))
+                }
+                Ok(watcher::Event::Apply(object)) => Some(Ok(Some(object))),
+                Ok(watcher::Event::InitDone) if listed => None,
+                Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => Some(Ok(None)),
+                Err(error) if refusal(&error).is_some_and(|status| status.code == 404) => {
+                    Some(Ok(None))
+                }
+                Err(error) => {
+                    warn!(object = %source, %error, "watch interrupted, it is tried again");
+                    let why = refusal(&error)
+                        .map_or_else(|| error.to_string(), |status| status.message.clone());
+                    Some(Err(why))
+                }
+            };
+            futures::future::ready(look)
+        })
 }
 
-fn is_unknown_kind(error: &watcher::Error) -> bool {
-    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
-    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
-    else {
-        return false;
-    };
-    status.code == 404
+/// What the server answered.
+fn refusal(error: &watcher::Error) -> Option<&kube::core::Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tls;
+
+    fn object(value: Value) -> DynamicObject {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_known_before_both_objects_were_looked_at() {
+        let mut facts = Facts::openshift();
+        facts.fail(Source::ApiServer, "forbidden".into());
+        facts.learn(
+            Source::Infrastructure,
+            Some(&object(
+                json!({"metadata": {"name": "cluster"}, "status": {"controlPlaneTopology": "External"}}),
+            )),
+        );
+        assert!(facts.hypershift);
+        assert_eq!(
+            facts.pending,
+            BTreeMap::from([(Source::ApiServer, Some("forbidden".to_owned()))])
+        );
+        facts.learn(Source::ApiServer, None);
+        assert!(facts.pending.is_empty() && facts.api_server.is_none());
+    }
+
+    #[test]
+    fn what_is_gone_counts_no_longer_and_what_fails_later_stays() {
+        let mut facts = Facts::openshift();
+        let object = object(json!({"metadata": {"name": "cluster"}, "spec":
+            {"tlsAdherence": "StrictAllComponents", "tlsSecurityProfile": {"type": "Modern"}}}));
+        facts.learn(Source::ApiServer, Some(&object));
+        facts.fail(Source::ApiServer, "away".into());
+        let profile = facts.api_server.as_ref().and_then(tls::cluster_profile);
+        assert!(profile.is_some(), "{facts:?}");
+        facts.learn(Source::ApiServer, None);
+        assert_eq!(facts.api_server, None);
+    }
 }

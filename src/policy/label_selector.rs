@@ -117,8 +117,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(selector: Value) -> Result<Selector, SelectorError> {
-        Selector::parse(Some(&serde_json::from_value(selector).unwrap()))
+    fn read(selector: Value) -> LabelSelector {
+        serde_json::from_value(selector).unwrap()
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
             (one("none", "DoesNotExist", json!([])), true),
             (one("role", "DoesNotExist", json!([])), false),
         ] {
-            let parsed = parse(selector.clone()).unwrap();
+            let parsed = Selector::parse(Some(&read(selector.clone()))).unwrap();
             assert_eq!(parsed.matches(labels), expected, "{selector}");
         }
         assert!(Selector::parse(None).unwrap().matches(|_| None));
@@ -172,7 +172,8 @@ mod tests {
                 "matchExpressions[0].values",
             ),
         ] {
-            let error = parse(selector).unwrap_err().to_string();
+            let error = Selector::parse(Some(&read(selector))).unwrap_err();
+            let error = error.to_string();
             assert!(error.contains(says), "{error}");
         }
     }

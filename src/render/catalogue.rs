@@ -35,6 +35,9 @@ const MACHINE_CONFIGURATION: &str = "machineconfiguration.openshift.io/v1";
 /// The `ConfigMap` that is created once with the injector, kept when it is switched off, and removed with the config.
 pub const SWITCHES: ObjectName = object(CORE, "ConfigMap", "nri-control-switches");
 
+/// The `ConfigMap` of the nodes' device plugins: no template makes it, the controller of node policies writes it.
+pub const DEVICE_PLUGIN_CONFIG: ObjectName = object(CORE, "ConfigMap", "device-plugin-config");
+
 impl Component {
     /// Every object that its templates can make, in the order in which they are applied.
     pub const fn objects(self) -> &'static [ObjectName] {

@@ -23,7 +23,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use catalogue::{ObjectName, SWITCHES};
+pub use catalogue::{DEVICE_PLUGIN_CONFIG, ObjectName, SWITCHES};
 pub use components::{
     ConfigDaemon, DedicatedWebhook, DevicePlugin, Injector, MachineConfig, MetricsExporter,
     OperatorWebhook, RESERVED_ENVIRONMENT, Switches,

@@ -10,11 +10,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, debug_span};
 
+use super::heads::{Heads, StateHead};
+use super::listener::{Listener, Touched};
 use super::mirror::{Mirror, NotReady, Status, Watched, mirror};
 use super::recent::Recent;
 use super::reflect::refresh;
 use super::sinks::{NicIdSink, NodeSink, PolicySink, SharedCluster, StateSink};
-use super::source::{Source, named};
+use super::source::Source;
 use crate::api::{SriovNetworkNodePolicy, SriovNetworkNodeState};
 use crate::policy::{self, Cluster, Kind, Operation, Rules, Subject, Verdict, View, nic_ids};
 
@@ -35,6 +37,8 @@ pub enum Unavailable {
 /// The stores behind the custom resources.
 pub struct ClusterStores {
     cluster: SharedCluster,
+    states: Arc<StateSink>,
+    listener: Listener,
     recent: Arc<Recent>,
     nic_ids: Arc<NicIdSink>,
     policies: LivePolicies,
@@ -47,26 +51,35 @@ impl ClusterStores {
     #[must_use]
     pub fn start(client: &kube::Client, namespace: &str) -> (Arc<Self>, Vec<Mirror>) {
         let cluster: SharedCluster = Arc::new(RwLock::new(Cluster::default()));
+        let listener = Listener::default();
         let recent = Arc::new(Recent::default());
-        let nic_ids = Arc::new(NicIdSink::new(Arc::clone(&cluster)));
+        let nic_ids = Arc::new(NicIdSink::new(Arc::clone(&cluster), listener.clone()));
         let policies = LivePolicies {
             client: client.clone(),
             source: collection::<SriovNetworkNodePolicy>("sriovnetworknodepolicies", namespace),
-            sink: Arc::new(PolicySink::new(Arc::clone(&cluster), Arc::clone(&recent))),
+            sink: Arc::new(PolicySink::new(
+                Arc::clone(&cluster),
+                Arc::clone(&recent),
+                listener.clone(),
+            )),
             turns: AtomicU64::new(0),
             last: tokio::sync::Mutex::default(),
         };
-        let nodes = Source {
-            what: "nodes",
-            path: "/api/v1/nodes".to_owned(),
-            fields: None,
-            metadata_only: false,
-        };
+        let node_sink = Arc::new(NodeSink {
+            cluster: Arc::clone(&cluster),
+            listener: listener.clone(),
+        });
+        let state_sink = Arc::new(StateSink {
+            cluster: Arc::clone(&cluster),
+            heads: Heads::default(),
+            listener: listener.clone(),
+        });
+        let nodes = Source::all("nodes", "/api/v1/nodes".to_owned());
         let states = collection::<SriovNetworkNodeState>("sriovnetworknodestates", namespace);
         let (policy_watch, policy_mirror) = mirror(client, policies.source.clone(), &policies.sink);
         let (others, mut mirrors): (Vec<_>, Vec<_>) = [
-            mirror(client, nodes, &Arc::new(NodeSink(Arc::clone(&cluster)))),
-            mirror(client, states, &Arc::new(StateSink(Arc::clone(&cluster)))),
+            mirror(client, nodes, &node_sink),
+            mirror(client, states, &state_sink),
             mirror(client, config_map(nic_ids::CONFIG_MAP, namespace), &nic_ids),
         ]
         .into_iter()
@@ -74,6 +87,8 @@ impl ClusterStores {
         mirrors.push(policy_mirror);
         let stores = Self {
             cluster,
+            states: state_sink,
+            listener,
             recent,
             nic_ids,
             policies,
@@ -119,6 +134,31 @@ impl ClusterStores {
             recent.record(Arc::clone(policy), now);
         }
         Ok(verdict)
+    }
+
+    /// From now on `hear` is told what each change touches, after the change can be seen here. One listens at a time.
+    pub fn listen(&self, hear: impl Fn(Touched) + Send + Sync + 'static) {
+        self.listener.listen(hear);
+    }
+
+    /// Looks at the cluster, which does not change meanwhile.
+    pub fn look<R>(&self, look: impl FnOnce(&Cluster) -> R) -> R {
+        look(&self.cluster.read())
+    }
+
+    /// What is ours in the state of a node.
+    pub fn state(&self, node: &str) -> Option<Arc<StateHead>> {
+        self.states.heads.get(node)
+    }
+
+    /// Names of all node states.
+    pub fn state_names(&self) -> Vec<Box<str>> {
+        self.states.heads.names()
+    }
+
+    /// Takes in what a write of ours made of a node state, before the watch shows it.
+    pub fn wrote_state(&self, node: &str, head: StateHead) {
+        self.states.heads.put(node, head);
     }
 
     /// Whether the list of supported NICs exists. Without it, it counts as empty.
@@ -199,21 +239,12 @@ impl LivePolicies {
 }
 
 fn collection<K: Resource<DynamicType = ()>>(what: &'static str, namespace: &str) -> Source {
-    Source {
-        what,
-        path: K::url_path(&(), Some(namespace)),
-        fields: None,
-        metadata_only: false,
-    }
+    Source::all(what, K::url_path(&(), Some(namespace)))
 }
 
 pub(super) fn config_map(name: &'static str, namespace: &str) -> Source {
-    Source {
-        what: name,
-        path: format!("/api/v1/namespaces/{namespace}/configmaps"),
-        fields: Some(named(name)),
-        metadata_only: false,
-    }
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    Source::all(name, path).named(name)
 }
 
 #[cfg(test)]

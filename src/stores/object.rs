@@ -101,7 +101,7 @@ pub(super) struct PageMeta {
 }
 
 /// Whether version `held` is at least as new as `other`. Versions that are no numbers compare by equality only.
-pub(super) fn at_least(held: &str, other: &str) -> bool {
+pub fn at_least(held: &str, other: &str) -> bool {
     match (held.parse::<u64>(), other.parse::<u64>()) {
         (Ok(held), Ok(other)) => held >= other,
         _ => held == other,

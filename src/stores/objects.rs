@@ -1,7 +1,7 @@
 //! A collection of any kind for the controllers: each object cut down to what its controller uses, and word of every
 //! change with what was there before. Not for admission, whose stores have indexes of their own.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ use super::source::Source;
 
 /// How long what a write answered outranks the watch. The watch shows it within milliseconds.
 const ABSORBED_FOR: Duration = Duration::from_secs(5);
+/// How long an object that the watch has shown to be gone is not brought back by the answer to a write: longer than a
+/// write may take.
+const GONE_FOR: Duration = Duration::from_secs(60);
 
 /// What happened to one object. Neither `before` nor `after` is there when a malformed one stays malformed.
 pub struct Change<'a, T> {
@@ -33,8 +36,7 @@ type OnChange<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 /// it decides what the collection costs in memory.
 pub struct Objects<T> {
     held: RwLock<BTreeMap<Key, Arc<T>>>,
-    /// Versions that own writes answered and that the watch has not shown yet.
-    absorbed: Mutex<HashMap<Key, (String, Instant)>>,
+    order: Mutex<Order>,
     on_change: OnChange<T>,
 }
 
@@ -47,13 +49,17 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
         path: String,
         on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
     ) -> (Arc<Self>, Mirror) {
-        let source = Source {
-            what,
-            path,
-            fields: None,
-            metadata_only: false,
-        };
-        Self::mirror_of(client, source, on_change)
+        Self::mirror_of(client, Source::all(what, path), on_change)
+    }
+
+    /// Only the object called `name` of the collection at `path`.
+    pub fn mirror_one(
+        client: &kube::Client,
+        name: &'static str,
+        path: String,
+        on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
+    ) -> (Arc<Self>, Mirror) {
+        Self::mirror_of(client, Source::all(name, path).named(name), on_change)
     }
 
     /// The same of what a source selects.
@@ -64,7 +70,7 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
     ) -> (Arc<Self>, Mirror) {
         let objects = Arc::new(Self {
             held: RwLock::default(),
-            absorbed: Mutex::default(),
+            order: Mutex::default(),
             on_change: Box::new(on_change),
         });
         let (_, mirror) = mirror(client, source, &objects);
@@ -82,12 +88,11 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
     }
 
     /// Takes in what the server answered to a write, so that the next reconcile sees it even before the watch tells.
+    /// When the watch has told already, also of what came after, that counts.
     pub fn absorb(&self, key: &Key, version: &str, body: T) {
-        let until = Instant::now() + ABSORBED_FOR;
-        self.absorbed
-            .lock()
-            .insert(key.clone(), (version.to_owned(), until));
-        self.insert(key, body);
+        if self.order.lock().is_news(key, version, Instant::now()) {
+            self.insert(key, body);
+        }
     }
 
     fn insert(&self, key: &Key, body: T) {
@@ -96,20 +101,63 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
         self.tell(key, before.as_ref(), Some(&body));
     }
 
-    /// Whether the watch shows what was there before an own write.
-    fn is_outdated(&self, key: &Key, version: &str) -> bool {
-        let mut absorbed = self.absorbed.lock();
-        let outdated = absorbed.get(key).is_some_and(|(known, until)| {
-            known != version && at_least(known, version) && Instant::now() < *until
-        });
-        if !outdated {
-            absorbed.remove(key);
-        }
-        outdated
-    }
-
     fn tell(&self, key: &Key, before: Option<&Arc<T>>, after: Option<&Arc<T>>) {
         (self.on_change)(&Change { key, before, after });
+    }
+}
+
+/// Which of two sources is ahead for an object: the watch, or the answers to own writes.
+#[derive(Default)]
+struct Order {
+    /// Version of each object that is held, and until when an answered one outranks what the watch shows.
+    held: HashMap<Key, (Box<str>, Option<Instant>)>,
+    /// When the watch has shown that an object is gone.
+    gone: HashMap<Key, Instant>,
+    /// The same, in the order of time.
+    gone_oldest_first: VecDeque<(Instant, Key)>,
+}
+
+impl Order {
+    /// Takes in the answer to a write. Whether it is ahead of the watch.
+    fn is_news(&mut self, key: &Key, version: &str, now: Instant) -> bool {
+        let news = match self.held.get(key) {
+            Some((held, _)) => !at_least(held, version),
+            None => self
+                .gone
+                .get(key)
+                .is_none_or(|gone| *gone + GONE_FOR <= now),
+        };
+        if news {
+            let until = Some(now + ABSORBED_FOR);
+            self.held.insert(key.clone(), (version.into(), until));
+        }
+        news
+    }
+
+    /// Takes in what the watch shows. Whether no own write is ahead of it.
+    fn is_shown(&mut self, key: &Key, version: &str, now: Instant) -> bool {
+        let outdated = self.held.get(key).is_some_and(|(held, until)| {
+            until.is_some_and(|until| now < until) && **held != *version && at_least(held, version)
+        });
+        if !outdated {
+            self.held.insert(key.clone(), (version.into(), None));
+        }
+        !outdated
+    }
+
+    fn is_gone(&mut self, key: &Key, now: Instant) {
+        self.held.remove(key);
+        while let Some((gone, key)) = self.gone_oldest_first.front()
+            && *gone + GONE_FOR <= now
+        {
+            // One that went again meanwhile stands further back as well.
+            if self.gone.get(key) == Some(gone) {
+                self.gone.remove(key);
+            }
+            self.gone_oldest_first.pop_front();
+        }
+        self.gone.insert(key.clone(), now);
+        self.gone_oldest_first.push_back((now, key.clone()));
     }
 }
 
@@ -117,14 +165,14 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Sink for Objects<T> {
     type Body = T;
 
     fn put(&self, key: &Key, version: &str, body: T) -> Vec<String> {
-        if !self.is_outdated(key, version) {
+        if self.order.lock().is_shown(key, version, Instant::now()) {
             self.insert(key, body);
         }
         Vec::new()
     }
 
     fn remove(&self, key: &Key) {
-        self.absorbed.lock().remove(key);
+        self.order.lock().is_gone(key, Instant::now());
         let before = self.held.write().remove(key);
         self.tell(key, before.as_ref(), None);
     }
@@ -216,5 +264,33 @@ mod tests {
         tokio::time::advance(ABSORBED_FOR).await;
         objects.put(&key, "3", Thing { size: 6 });
         assert_eq!(size(), Some(6));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_after_what_the_watch_shows_changes_nothing() {
+        let api = FakeApi::default();
+        let (objects, _) = Objects::<Thing>::mirror(&api.client(), "things", PATH.into(), |_| {});
+        let key = Key::new("", "a");
+        let size = || objects.get("", "a").map(|thing| thing.size);
+        // Another object of that name is there already.
+        objects.put(&key, "7", Thing { size: 1 });
+        objects.remove(&key);
+        objects.put(&key, "9", Thing { size: 2 });
+        objects.absorb(&key, "8", Thing { size: 3 });
+        assert_eq!(size(), Some(2));
+        // It is gone: the answer is no proof that it is there.
+        objects.remove(&key);
+        objects.absorb(&key, "10", Thing { size: 4 });
+        assert_eq!(size(), None);
+        // One that was never there, or long ago, is new.
+        tokio::time::advance(GONE_FOR).await;
+        objects.absorb(&key, "11", Thing { size: 5 });
+        assert_eq!(size(), Some(5));
+        objects.remove(&Key::new("", "b"));
+        assert_eq!(
+            objects.order.lock().gone.len(),
+            1,
+            "what is long gone is forgotten"
+        );
     }
 }

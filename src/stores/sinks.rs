@@ -2,6 +2,7 @@
 //!
 //! Everything else of an object is dropped while it is decoded, so memory grows with what is used.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +11,16 @@ use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use tokio::sync::watch;
 
+use super::heads::{HeadBody, Heads};
+use super::listener::{Listener, Touched};
 use super::object::{Key, at_least};
 use super::recent::Recent;
 use super::reflect::Sink;
-use crate::api::{SriovNetworkNodePolicy, SriovOperatorConfig, SriovOperatorConfigSpec};
+use crate::api::{
+    SriovNetworkNodePolicy, SriovNetworkNodeStateSpec, SriovOperatorConfig, SriovOperatorConfigSpec,
+};
 use crate::inject::{CONFIG_KEY, Loaded, Switches};
-use crate::policy::{Cluster, NicIds, ReportedState};
+use crate::policy::{Cluster, NicIds, ParsedPolicy, ReportedState};
 
 /// The cluster as the policy rules see it, behind the one lock that its sinks and reviews share.
 pub(super) type SharedCluster = Arc<RwLock<Cluster>>;
@@ -26,8 +31,25 @@ fn is_seen(seen: &HashSet<Key>) -> impl Fn(&str) -> bool {
     move |name| names.contains(name)
 }
 
+/// What `keep` does not want, noted while something is retained.
+fn noting<'a>(
+    gone: &'a RefCell<Vec<String>>,
+    keep: impl Fn(&str) -> bool + 'a,
+) -> impl Fn(&str) -> bool + 'a {
+    move |name| {
+        let kept = keep(name);
+        if !kept {
+            gone.borrow_mut().push(name.to_owned());
+        }
+        kept
+    }
+}
+
 /// Nodes: labels and provider id.
-pub(super) struct NodeSink(pub(super) SharedCluster);
+pub(super) struct NodeSink {
+    pub(super) cluster: SharedCluster,
+    pub(super) listener: Listener,
+}
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct NodeBody {
@@ -54,50 +76,84 @@ impl Sink for NodeSink {
         let labels = body.metadata.labels.unwrap_or_default();
         let labels = labels.iter().map(|(key, value)| (&**key, &**value));
         let provider_id = body.spec.provider_id.unwrap_or_default();
-        self.0.write().insert_node(&key.name, labels, &provider_id);
+        let differs = self
+            .cluster
+            .write()
+            .insert_node(&key.name, labels, &provider_id);
+        if differs {
+            self.listener.tell_nodes([&*key.name]);
+        }
         Vec::new()
     }
 
     fn remove(&self, key: &Key) {
-        self.0.write().remove_node(&key.name);
+        self.cluster.write().remove_node(&key.name);
+        self.listener.tell_nodes([&*key.name]);
     }
 
     fn retain(&self, seen: &HashSet<Key>, _: &str) {
-        self.0.write().retain_nodes(is_seen(seen));
+        let gone = RefCell::default();
+        self.cluster
+            .write()
+            .retain_nodes(noting(&gone, is_seen(seen)));
+        self.listener
+            .tell_nodes(gone.take().iter().map(String::as_str));
     }
 
     fn len(&self) -> usize {
-        self.0.read().nodes().len()
+        self.cluster.read().nodes().len()
     }
 }
 
-/// Node states: interfaces without VFs, and whether the node is being configured.
-pub(super) struct StateSink(pub(super) SharedCluster);
+/// Node states: interfaces without VFs, whether the node is being configured, and what we wrote.
+pub(super) struct StateSink {
+    pub(super) cluster: SharedCluster,
+    pub(super) heads: Heads,
+    pub(super) listener: Listener,
+}
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct StateBody {
+    #[serde(default)]
+    metadata: HeadBody,
+    spec: Option<SriovNetworkNodeStateSpec>,
     status: Option<ReportedState>,
 }
 
 impl Sink for StateSink {
     type Body = StateBody;
 
-    fn put(&self, key: &Key, _: &str, body: StateBody) -> Vec<String> {
+    fn put(&self, key: &Key, version: &str, body: StateBody) -> Vec<String> {
         let state = body.status.unwrap_or_default();
-        self.0.write().insert_state(&key.name, state);
+        let reported = self.cluster.write().insert_state(&key.name, state);
+        let spec = body.spec.unwrap_or_default();
+        let written = self
+            .heads
+            .put(&key.name, body.metadata.head(version, &spec));
+        if reported || written {
+            self.listener.tell_nodes([&*key.name]);
+        }
         Vec::new()
     }
 
     fn remove(&self, key: &Key) {
-        self.0.write().remove_state(&key.name);
+        self.cluster.write().remove_state(&key.name);
+        self.heads.remove(&key.name);
+        self.listener.tell_nodes([&*key.name]);
     }
 
     fn retain(&self, seen: &HashSet<Key>, _: &str) {
-        self.0.write().retain_states(is_seen(seen));
+        let gone = RefCell::default();
+        self.cluster
+            .write()
+            .retain_states(noting(&gone, is_seen(seen)));
+        self.heads.retain(is_seen(seen));
+        self.listener
+            .tell_nodes(gone.take().iter().map(String::as_str));
     }
 
     fn len(&self) -> usize {
-        self.0.read().state_count()
+        self.cluster.read().state_count()
     }
 }
 
@@ -105,17 +161,46 @@ impl Sink for StateSink {
 pub(super) struct PolicySink {
     cluster: SharedCluster,
     recent: Arc<Recent>,
+    listener: Listener,
     /// A list that was read live may be ahead of the watch: what the watch then repeats is skipped.
     versions: Mutex<HashMap<Box<str>, String>>,
 }
 
 impl PolicySink {
-    pub(super) fn new(cluster: SharedCluster, recent: Arc<Recent>) -> Self {
+    pub(super) fn new(cluster: SharedCluster, recent: Arc<Recent>, listener: Listener) -> Self {
         Self {
             cluster,
             recent,
+            listener,
             versions: Mutex::default(),
         }
+    }
+
+    /// Tells of a policy that was `before`, if it is different now.
+    fn tell(&self, name: &str, before: Option<&Arc<ParsedPolicy>>, always: bool) {
+        if !self.listener.is_heard() {
+            return;
+        }
+        let cluster = self.cluster.read();
+        let after = cluster.policy(name);
+        if before == after && !always {
+            return;
+        }
+        let mut nodes: Vec<Box<str>> = before
+            .into_iter()
+            .chain(after)
+            .filter_map(|policy| cluster.nodes().selection(policy.node_selector()))
+            .flat_map(|selection| cluster.nodes().selected(&selection))
+            .map(|node| node.name().into())
+            .collect();
+        drop(cluster);
+        nodes.sort_unstable();
+        nodes.dedup();
+        self.listener.tell(|| Touched::Policy(name.into(), nodes));
+    }
+
+    fn stored(&self, name: &str) -> Option<Arc<ParsedPolicy>> {
+        self.cluster.read().policy(name).cloned()
     }
 }
 
@@ -131,14 +216,13 @@ impl Sink for PolicySink {
             return Vec::new();
         }
         versions.insert(key.name.clone(), version.to_owned());
-        let stored = {
-            let mut cluster = self.cluster.write();
-            if let Err(aside) = cluster.insert_policy(&body) {
-                return vec![aside.reason];
-            }
-            cluster.policy(&key.name).cloned()
-        };
-        if let Some(stored) = stored {
+        let before = self.stored(&key.name);
+        let inserted = self.cluster.write().insert_policy(&body);
+        self.tell(&key.name, before.as_ref(), inserted.is_err());
+        if let Err(aside) = inserted {
+            return vec![aside.reason];
+        }
+        if let Some(stored) = self.stored(&key.name) {
             self.recent.shown(&stored);
         }
         Vec::new()
@@ -147,7 +231,9 @@ impl Sink for PolicySink {
     fn remove(&self, key: &Key) {
         let mut versions = self.versions.lock();
         versions.remove(&key.name);
+        let before = self.stored(&key.name);
         self.cluster.write().remove_policy(&key.name);
+        self.tell(&key.name, before.as_ref(), false);
     }
 
     fn retain(&self, seen: &HashSet<Key>, version: &str) {
@@ -155,9 +241,15 @@ impl Sink for PolicySink {
         let mut versions = self.versions.lock();
         // What is newer than the list came in beside it.
         versions.retain(|name, held| seen(name) || !at_least(version, held));
+        let before: Vec<Arc<ParsedPolicy>> = self.cluster.read().policies().cloned().collect();
         self.cluster
             .write()
             .retain_policies(|name| versions.contains_key(name));
+        for policy in before {
+            if !versions.contains_key(policy.name()) {
+                self.tell(policy.name(), Some(&policy), false);
+            }
+        }
     }
 
     fn len(&self) -> usize {
@@ -174,13 +266,15 @@ pub(super) struct ConfigMapBody {
 /// The list of supported NICs.
 pub(super) struct NicIdSink {
     cluster: SharedCluster,
+    listener: Listener,
     present: watch::Sender<bool>,
 }
 
 impl NicIdSink {
-    pub(super) fn new(cluster: SharedCluster) -> Self {
+    pub(super) fn new(cluster: SharedCluster, listener: Listener) -> Self {
         Self {
             cluster,
+            listener,
             present: watch::Sender::new(false),
         }
     }
@@ -191,7 +285,15 @@ impl NicIdSink {
     }
 
     fn set(&self, ids: NicIds, present: bool) {
-        self.cluster.write().set_nic_ids(ids);
+        let differs = {
+            let mut cluster = self.cluster.write();
+            let differs = *cluster.nic_ids() != ids;
+            cluster.set_nic_ids(ids);
+            differs
+        };
+        if differs {
+            self.listener.tell(|| Touched::Everything);
+        }
         self.present
             .send_if_modified(|was| std::mem::replace(was, present) != present);
     }

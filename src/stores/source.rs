@@ -14,25 +14,51 @@ use super::object::{Object, Page};
 const PAGE_SIZE: u32 = 250;
 /// What one page may take.
 const PAGE_WITHIN: Duration = Duration::from_secs(30);
+
 /// Which collection is mirrored.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// What it is called in logs and metrics: the plural of the kind, or the object's name.
-    pub what: &'static str,
+    pub(super) what: &'static str,
     /// The collection's path at the API server.
-    pub path: String,
+    pub(super) path: String,
     /// Only the objects that this field selector selects.
-    pub fields: Option<String>,
+    fields: Option<String>,
     /// Metadata is enough.
-    pub metadata_only: bool,
-}
-
-/// The field selector of one object.
-pub fn named(name: &str) -> String {
-    format!("metadata.name={name}")
+    metadata_only: bool,
 }
 
 impl Source {
+    /// The collection at `path`, called `what` in logs.
+    pub fn all(what: &'static str, path: String) -> Self {
+        Self {
+            what,
+            path,
+            fields: None,
+            metadata_only: false,
+        }
+    }
+
+    /// Only the objects whose `field` is `value`.
+    #[must_use]
+    pub fn with(mut self, field: &str, value: &str) -> Self {
+        self.fields = Some(format!("{field}={value}"));
+        self
+    }
+
+    /// Only the object of that name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        self.with("metadata.name", name)
+    }
+
+    /// Only the metadata of the objects.
+    #[must_use]
+    pub fn of_metadata(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+
     /// The request for one watch from `version` on, which the server is to end after `seconds`.
     pub(super) fn watch(
         &self,

@@ -25,8 +25,13 @@ const POSTED: [(&str, &str); 5] = [
     ("coordination.k8s.io", "leases"),
     ("events.k8s.io", "events"),
 ];
-/// What has the name of a network, and its namespace.
-const NAMED_BY_USERS: (&str, &str) = ("k8s.cni.cncf.io", "network-attachment-definitions");
+/// What is called like a network, or like a node.
+const NAMED_BY_USERS: [(&str, &str); 2] = [
+    ("k8s.cni.cncf.io", "network-attachment-definitions"),
+    ("sriovnetwork.openshift.io", "sriovnetworknodestates"),
+];
+/// The configuration of the nodes' device plugins, which no template makes.
+const PLUGIN_CONFIG: (&str, &str, &str) = ("", "configmaps", "device-plugin-config");
 
 #[test]
 fn roles_grant_writes_on_exactly_the_objects_that_the_templates_make() -> Result<()> {
@@ -62,6 +67,7 @@ fn roles_grant_writes_on_exactly_the_objects_that_the_templates_make() -> Result
             let mut patched = made.clone();
             patched.extend(secrets.clone());
             patched.insert(right(SWITCHES));
+            patched.insert(plugin_config());
             ensure!(
                 granted(&rules, "patch") == patched,
                 "dedicated: {dedicated}, OpenShift: {openshift}"
@@ -72,6 +78,7 @@ fn roles_grant_writes_on_exactly_the_objects_that_the_templates_make() -> Result
             let mut deleted: BTreeSet<Right> = catalogue.iter().copied().map(right).collect();
             deleted.extend(secrets);
             deleted.insert(right(SWITCHES));
+            deleted.insert(plugin_config());
             ensure!(
                 granted(&rules, "delete") == deleted,
                 "dedicated: {dedicated}, OpenShift: {openshift}"
@@ -103,13 +110,18 @@ fn what_is_granted_without_a_name_is_reading_posting_and_the_configuration() -> 
         for verb in texts(rule, "verbs") {
             let fine = match verb {
                 "get" | "list" | "watch" => resource != Some("secrets"),
-                "create" | "patch" | "delete" if key == Some(NAMED_BY_USERS) => true,
-                "create" => may_post,
-                // An Event that repeats is counted up; a node that is drained is cordoned.
-                "patch" => {
-                    matches!(resource, Some("events" | "nodes"))
-                        || group == Some("sriovnetwork.openshift.io")
+                "create" | "patch" | "delete"
+                    if key.is_some_and(|key| NAMED_BY_USERS.contains(&key)) =>
+                {
+                    true
                 }
+                "create" => may_post,
+                // An Event that repeats is counted up.
+                "patch" if resource == Some("events") => true,
+                // A node is labelled for its device plugin, whose pods are restarted, and cordoned for its drain.
+                "patch" if key == Some(("", "nodes")) => true,
+                "delete" if key == Some(("", "pods")) => true,
+                "patch" => group == Some("sriovnetwork.openshift.io"),
                 "update" => resource == Some("sriovoperatorconfigs/finalizers"),
                 _ => false,
             };
@@ -150,6 +162,11 @@ fn is_of_dedicated_webhooks(object: ObjectName) -> bool {
         .iter()
         .any(|component| component.objects().contains(&object))
         && !shared.contains(&object.kind)
+}
+
+fn plugin_config() -> Right {
+    let (group, resource, name) = PLUGIN_CONFIG;
+    (group.to_owned(), resource.to_owned(), name.to_owned())
 }
 
 fn right(object: ObjectName) -> Right {

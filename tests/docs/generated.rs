@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
 use clap::CommandFactory as _;
 use sriov_operator::commands::Cli;
 use sriov_operator::server::metrics::Metrics;
@@ -11,7 +12,7 @@ use sriov_operator::settings::{Group, SETTINGS, Scope};
 use super::pages::Page;
 
 #[test]
-fn the_command_line() {
+fn the_command_line() -> Result<()> {
     let mut program = Cli::command().term_width(100);
     program.build();
     let mut text = String::new();
@@ -25,8 +26,7 @@ fn the_command_line() {
         writeln!(
             summary,
             "| [`sriov-operator {name}`](docs/cli.md#sriov-operator-{name}) | {about} |"
-        )
-        .unwrap();
+        )?;
         let help = command
             .clone()
             .term_width(100)
@@ -36,17 +36,17 @@ fn the_command_line() {
             .lines()
             .flat_map(|line| [line.trim_end(), "\n"])
             .collect();
-        write!(text, "\n## `sriov-operator {name}`\n\n```text\n{help}```\n").unwrap();
+        write!(text, "\n## `sriov-operator {name}`\n\n```text\n{help}```\n")?;
     }
-    Page::read("docs/cli.md").settle("commands", &text);
-    Page::read("README.md").settle("commands", &summary);
+    Page::read("docs/cli.md")?.settle("commands", &text)?;
+    Page::read("README.md")?.settle("commands", &summary)
 }
 
 #[test]
-fn the_settings() {
+fn the_settings() -> Result<()> {
     let mut text = String::new();
     for group in Group::ALL {
-        write!(text, "\n## {}\n\n", group.heading()).unwrap();
+        write!(text, "\n## {}\n\n", group.heading())?;
         text.push_str("| variable | flag | default | legal | meaning | taken by |\n");
         text.push_str("| --- | --- | --- | --- | --- | --- |\n");
         for setting in SETTINGS.iter().filter(|setting| setting.group == group) {
@@ -65,12 +65,11 @@ fn the_settings() {
                 text,
                 "| `{}` | {flag} | {default} | {} | {} | {scope} |",
                 setting.variable, setting.legal, setting.meaning
-            )
-            .unwrap();
+            )?;
         }
     }
     text.push('\n');
-    Page::read("docs/configuration.md").settle("settings", &text);
+    Page::read("docs/configuration.md")?.settle("settings", &text)
 }
 
 /// Metrics in which everything has happened once, so that each shows its labels.
@@ -99,8 +98,8 @@ fn busy() -> Metrics {
 }
 
 #[test]
-fn the_metrics() {
-    let encoded = busy().encode().unwrap();
+fn the_metrics() -> Result<()> {
+    let encoded = busy().encode()?;
     let mut text =
         String::from("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n");
     let mut lines = encoded.lines().peekable();
@@ -116,7 +115,7 @@ fn the_metrics() {
             .and_then(|line| line.rsplit(' ').next())
             .unwrap_or_default();
         let sample = lines.peek().copied().unwrap_or_default();
-        assert!(
+        ensure!(
             sample.starts_with(name),
             "{name} has no sample: add it to the test"
         );
@@ -135,8 +134,7 @@ fn the_metrics() {
             "| `{name}{suffix}` | {kind} | {} | {} |",
             labels.join(", "),
             help.trim_end_matches('.')
-        )
-        .unwrap();
+        )?;
     }
-    Page::read("docs/metrics.md").settle("metrics", &text);
+    Page::read("docs/metrics.md")?.settle("metrics", &text)
 }

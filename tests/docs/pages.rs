@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, bail, ensure};
+
 use crate::support::manifests::root;
 
 /// One page.
@@ -22,46 +24,46 @@ pub(super) struct Block {
 }
 
 /// All pages.
-pub(super) fn all() -> Vec<Page> {
+pub(super) fn all() -> Result<Vec<Page>> {
     let mut pages = Vec::new();
     for directory in ["", "docs", "certs", "deploy/chart"] {
-        collect(&root().join(directory), directory == "certs", &mut pages);
+        collect(&root().join(directory), directory == "certs", &mut pages)?;
     }
-    assert!(
+    ensure!(
         pages.iter().any(|page| page.path == Path::new("README.md")),
         "the first page is missing"
     );
     pages.sort_by(|a, b| a.path.cmp(&b.path));
-    pages
+    Ok(pages)
 }
 
-fn collect(directory: &Path, deep: bool, pages: &mut Vec<Page>) {
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
+fn collect(directory: &Path, deep: bool, pages: &mut Vec<Page>) -> Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
         if deep && path.is_dir() {
-            collect(&path, deep, pages);
+            collect(&path, deep, pages)?;
         } else if path.extension().is_some_and(|extension| extension == "md") {
             pages.push(Page {
-                text: std::fs::read_to_string(&path).unwrap(),
-                path: path.strip_prefix(root()).unwrap().to_owned(),
+                text: std::fs::read_to_string(&path)?,
+                path: path.strip_prefix(root())?.to_owned(),
             });
         }
     }
+    Ok(())
 }
 
 impl Page {
     /// The page at this path below the repository.
-    pub(super) fn read(path: &str) -> Self {
-        let text = std::fs::read_to_string(root().join(path))
-            .unwrap_or_else(|error| panic!("{path}: {error}"));
-        Self {
+    pub(super) fn read(path: &str) -> Result<Self> {
+        let text = std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
+        Ok(Self {
             path: path.into(),
             text,
-        }
+        })
     }
 
     /// Its fenced blocks, also those inside of lists.
-    pub(super) fn blocks(&self) -> Vec<Block> {
+    pub(super) fn blocks(&self) -> Result<Vec<Block>> {
         let lines: Vec<&str> = self.text.lines().collect();
         let mut blocks = Vec::new();
         let mut open: Option<(usize, &str)> = None;
@@ -81,46 +83,46 @@ impl Page {
                 }
             }
         }
-        assert!(open.is_none(), "{}: a fence is open", self.path.display());
-        blocks
+        ensure!(open.is_none(), "{}: a fence is open", self.path.display());
+        Ok(blocks)
     }
 
     /// Compares the part between the markers of this name with what it should be, or writes it.
-    pub(super) fn settle(&mut self, name: &str, wanted: &str) {
+    pub(super) fn settle(&mut self, name: &str, wanted: &str) -> Result<()> {
         let begin = format!("<!-- generated: {name} -->\n");
         let end = format!("<!-- end: {name} -->\n");
         let path = self.path.display();
-        let start = self
-            .text
-            .find(&begin)
-            .unwrap_or_else(|| panic!("{path} has no {begin}"))
-            + begin.len();
-        let stop = self
-            .text
-            .find(&end)
-            .unwrap_or_else(|| panic!("{path} has no {end}"));
-        if &self.text[start..stop] == wanted {
-            return;
+        let found = self.text.find(&begin).zip(self.text.find(&end));
+        let Some((start, stop)) = found else {
+            bail!("{path} has no generated part {name}");
+        };
+        let part = start + begin.len()..stop;
+        if self.text.get(part.clone()) == Some(wanted) {
+            return Ok(());
         }
-        assert!(
+        ensure!(
             updating(),
             "{path}: {name} is not as the code says; `make docs` writes it"
         );
-        self.text.replace_range(start..stop, wanted);
-        self.save();
+        self.text.replace_range(part, wanted);
+        self.save()
     }
 
-    /// Compares some lines with what they should be, or replaces them. Says whether it replaced them.
-    pub(super) fn settle_lines(&mut self, lines: std::ops::Range<usize>, wanted: &str) -> bool {
+    /// Compares some lines with what they should be, or replaces them.
+    pub(super) fn settle_lines(
+        &mut self,
+        lines: std::ops::Range<usize>,
+        wanted: &str,
+    ) -> Result<()> {
         let all: Vec<&str> = self.text.lines().collect();
         let is: String = all[lines.clone()]
             .iter()
             .flat_map(|line| [line, "\n"])
             .collect();
         if is == wanted {
-            return false;
+            return Ok(());
         }
-        assert!(
+        ensure!(
             updating(),
             "{}, line {}: it says\n{is}and should say\n{wanted}`make docs` writes it",
             self.path.display(),
@@ -134,12 +136,11 @@ impl Page {
             .flat_map(|line| [line, "\n"])
             .collect();
         self.text = text;
-        self.save();
-        true
+        self.save()
     }
 
-    fn save(&self) {
-        std::fs::write(root().join(&self.path), &self.text).unwrap();
+    fn save(&self) -> Result<()> {
+        Ok(std::fs::write(root().join(&self.path), &self.text)?)
     }
 }
 
@@ -148,32 +149,32 @@ fn updating() -> bool {
 }
 
 #[test]
-fn links_lead_somewhere() {
-    for page in all() {
-        let directory = root().join(&page.path);
-        let directory = directory.parent().unwrap();
+fn links_lead_somewhere() -> Result<()> {
+    for page in all()? {
+        let own = root().join(&page.path);
         for link in page.text.split("](").skip(1) {
-            let target = link.split(')').next().unwrap();
+            let target = link.split(')').next().unwrap_or_default();
             if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
             let path = if file.is_empty() {
-                root().join(&page.path)
+                own.clone()
             } else {
-                directory.join(file)
+                own.with_file_name(file)
             };
-            assert!(path.exists(), "{}: {target}", page.path.display());
+            ensure!(path.exists(), "{}: {target}", page.path.display());
             if !anchor.is_empty() {
-                let text = std::fs::read_to_string(&path).unwrap();
+                let text = std::fs::read_to_string(&path)?;
                 let found = text
                     .lines()
                     .filter(|line| line.starts_with('#'))
                     .any(|line| slug(line) == anchor);
-                assert!(found, "{}: {target}", page.path.display());
+                ensure!(found, "{}: {target}", page.path.display());
             }
         }
     }
+    Ok(())
 }
 
 /// The anchor that a heading gets.

@@ -6,18 +6,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::chart::grant_for;
 use crate::support::kinds::{INFRASTRUCTURE, MACHINE_CONFIG, MACHINE_CONFIG_POOL, POOL};
-use crate::support::manifests::{apply, read_yaml, root};
-use crate::support::world;
+use crate::support::{manifests, world};
 
 /// An operator for OpenShift, not started, and two workers that are at their configuration.
 pub(crate) async fn installed() -> Result<Scene> {
     let mut scene = Scene::bare(Cluster::boot().await?).await?;
     let admin = scene.admin();
-    apply(
-        admin,
-        &read_yaml(&root().join("tests/data/openshift-machines.yaml"))?,
-    )
-    .await?;
+    let kinds = [INFRASTRUCTURE, MACHINE_CONFIG, MACHINE_CONFIG_POOL];
+    manifests::learn(admin, &kinds).await?;
     grant_for(
         admin,
         &json!({ "operator": { "clusterType": "openshift" } }),
@@ -45,9 +41,9 @@ pub(crate) async fn machine_pool(admin: &User, name: &str) -> Result<()> {
 
 /// All nodes of the pool are at that configuration.
 async fn reached(admin: &User, name: &str, config: &str) -> Result<()> {
-    let status = json!({ "configuration": { "name": config } });
+    let status = json!({ "status": { "configuration": { "name": config } } });
     admin
-        .merge_status(MACHINE_CONFIG_POOL, name, &status)
+        .merge(MACHINE_CONFIG_POOL, name, &status)
         .await
         .map(drop)
 }

@@ -4,6 +4,7 @@
 //! The API server dials a webhook's Service at its `ClusterIP` when there is no proxy, and the Services' addresses are
 //! this machine's own: so webhooks are called as registered, through `clientConfig.service` and `caBundle`.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -176,6 +177,11 @@ impl Cluster {
             daemon_set,
         )
         .await
+    }
+
+    /// An address for something that stands for a pod; replicas have the numbers from 1.
+    pub(crate) fn address(&self, number: u8) -> Ipv4Addr {
+        self.addresses.replica(number)
     }
 
     /// Where the API server is, and the addresses of Services.

@@ -1,10 +1,10 @@
 //! The operator's way to the API server, in which trouble can be made: plain HTTP in front, the API server behind, the
 //! operator's own token passed on. It counts what it was asked, and how.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use http::{Request, Response, StatusCode, header};
@@ -42,8 +42,6 @@ pub(crate) enum Trouble {
 /// One request that came in.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// When.
-    pub(crate) at: Instant,
     /// Path and query.
     pub(crate) uri: String,
     /// `GET`, `PATCH` and so on.
@@ -128,7 +126,6 @@ async fn accept(listener: TcpListener, handler: Handler) {
 impl Handler {
     async fn answer(mut self, request: Request<Incoming>) -> Response<Body> {
         lock(&self.asked).push(Asked {
-            at: Instant::now(),
             uri: request.uri().to_string(),
             method: request.method().to_string(),
         });
@@ -230,19 +227,17 @@ fn status(code: StatusCode, reason: &str, retry_after: Option<u64>) -> Response<
     response
 }
 
-/// How long after one request the next one with the same text came, at least.
-pub(crate) fn shortest_pause(asked: &[Asked]) -> Option<Duration> {
-    let mut shortest = None;
-    for (index, one) in asked.iter().enumerate() {
-        let next = asked[index + 1..]
-            .iter()
-            .find(|next| next.uri == one.uri && next.method == one.method);
-        if let Some(next) = next {
-            let pause = next.at.duration_since(one.at);
-            shortest = Some(shortest.map_or(pause, |before: Duration| before.min(pause)));
-        }
+/// How often the request was made that was made most often.
+pub(crate) fn most_repeated(asked: &[Asked]) -> (usize, String) {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for Asked { method, uri } in asked {
+        *counts.entry(format!("{method} {uri}")).or_default() += 1;
     }
-    shortest
+    counts
+        .into_iter()
+        .map(|(request, count)| (count, request))
+        .max()
+        .unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -13,7 +13,8 @@ pub(crate) struct Kind {
     pub(crate) api_version: &'static str,
     /// `kind` in manifests.
     pub(crate) name: &'static str,
-    plural: &'static str,
+    /// In paths.
+    pub(crate) plural: &'static str,
     namespaced: bool,
 }
 
@@ -40,6 +41,11 @@ kinds! {
     CONFIG_MAP = "v1" "ConfigMap" "configmaps" true;
     ACCOUNT = "v1" "ServiceAccount" "serviceaccounts" true;
     EVENT = "v1" "Event" "events" true;
+    NEW_EVENT = "events.k8s.io/v1" "Event" "events" true;
+    SERVICE_MONITOR = "monitoring.coreos.com/v1" "ServiceMonitor" "servicemonitors" true;
+    MACHINE_CONFIG = "machineconfiguration.openshift.io/v1" "MachineConfig" "machineconfigs" false;
+    INFRASTRUCTURE = "config.openshift.io/v1" "Infrastructure" "infrastructures" false;
+    API_SERVER = "config.openshift.io/v1" "APIServer" "apiservers" false;
     DAEMON_SET = "apps/v1" "DaemonSet" "daemonsets" true;
     DEPLOYMENT = "apps/v1" "Deployment" "deployments" true;
     DISRUPTION_BUDGET = "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" true;
@@ -54,9 +60,7 @@ kinds! {
     MUTATING = "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations" false;
     VALIDATING = "admissionregistration.k8s.io/v1" "ValidatingWebhookConfiguration" "validatingwebhookconfigurations" false;
     NAD = "k8s.cni.cncf.io/v1" "NetworkAttachmentDefinition" "network-attachment-definitions" true;
-    MACHINE_CONFIG = "machineconfiguration.openshift.io/v1" "MachineConfig" "machineconfigs" false;
     MACHINE_CONFIG_POOL = "machineconfiguration.openshift.io/v1" "MachineConfigPool" "machineconfigpools" false;
-    INFRASTRUCTURE = "config.openshift.io/v1" "Infrastructure" "infrastructures" false;
     CONFIG = "sriovnetwork.openshift.io/v1" "SriovOperatorConfig" "sriovoperatorconfigs" true;
     POLICY = "sriovnetwork.openshift.io/v1" "SriovNetworkNodePolicy" "sriovnetworknodepolicies" true;
     NODE_STATE = "sriovnetwork.openshift.io/v1" "SriovNetworkNodeState" "sriovnetworknodestates" true;
@@ -74,6 +78,11 @@ impl Kind {
             .find(|known| known.api_version == api_version && known.name == kind)
             .copied()
             .with_context(|| format!("{api_version} {kind} is not in the table of kinds"))
+    }
+
+    /// Whether its objects live in a namespace.
+    pub(crate) const fn is_namespaced(self) -> bool {
+        self.namespaced
     }
 
     /// The collection's path; namespaced kinds without a namespace are looked for in the operator's.

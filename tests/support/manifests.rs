@@ -58,6 +58,37 @@ fn namespace_object(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }
 
+/// The definition of a kind of another product, which takes any content.
+pub(crate) fn stand_in(group: &str, kind: &str, plural: &str, scope: &str) -> Value {
+    json!({
+        "apiVersion": kinds::CRD.api_version,
+        "kind": kinds::CRD.name,
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
+    })
+}
+
+/// Makes the API server know cluster-scoped kinds of OpenShift, with any content.
+pub(crate) async fn learn(admin: &User, kinds: &[Kind]) -> Result<()> {
+    for kind in kinds {
+        let group = kind.api_version.trim_end_matches("/v1");
+        let crd = stand_in(group, kind.name, kind.plural, "Cluster");
+        admin.create(&crd).await?;
+        established(admin, text(&crd, "/metadata/name")).await?;
+    }
+    Ok(())
+}
+
 /// Waits until a CRD is served.
 pub(crate) async fn established(admin: &User, name: &str) -> Result<()> {
     eventually(PATIENCE, &format!("CRD {name} to be served"), async || {

@@ -17,6 +17,7 @@
 //! operator  -> one replica of the product
 //! proxy     -> what kube-proxy does: ClusterIP:443 to the ready replicas
 //! workload  -> a pod of a rendered DaemonSet that runs the product
+//! old_webhook -> another program that answers a webhook
 //! scene     -> all of that, installed and seeded, for tests
 //! cli       -> the commands that people run
 //! audit     -> what an account did, as the API server saw it
@@ -33,6 +34,7 @@ pub(crate) mod kinds;
 pub(crate) mod load;
 pub(crate) mod loopback;
 pub(crate) mod manifests;
+pub(crate) mod old_webhook;
 pub(crate) mod operator;
 pub(crate) mod pki;
 pub(crate) mod probe;

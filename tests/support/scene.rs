@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::audit::Call;
 use super::cluster::Cluster;
-use super::kinds::{CONFIG, DAEMON_SET, MUTATING, VALIDATING, text};
+use super::kinds::{CONFIG, DAEMON_SET, Kind, MUTATING, NEW_EVENT, VALIDATING, text};
 use super::operator::Operator;
-use super::proxy::ServiceProxy;
+use super::proxy::{Pod, ServiceProxy};
 use super::user::User;
 use super::wait::eventually;
 use super::workload::Workload;
@@ -26,6 +26,12 @@ pub(crate) const INJECTOR_WEBHOOK: &[&str] =
 pub(crate) const OPERATOR_WEBHOOKS: &[&str] = &[
     "MutatingWebhookConfiguration sriov-operator-webhook-config",
     "ValidatingWebhookConfiguration sriov-operator-webhook-config",
+];
+/// All three.
+pub(crate) const BOTH_WEBHOOKS: [&str; 3] = [
+    INJECTOR_WEBHOOK[0],
+    OPERATOR_WEBHOOKS[0],
+    OPERATOR_WEBHOOKS[1],
 ];
 /// A cluster and one replica.
 pub(crate) struct Scene {
@@ -114,6 +120,11 @@ impl Scene {
         Ok(workload)
     }
 
+    /// Puts something behind the Services that stands for a pod.
+    pub(crate) fn add(&self, pod: Pod) {
+        self.proxy.add(pod);
+    }
+
     /// Creates the configuration.
     pub(crate) async fn configure(&self, spec: &Value) -> Result<()> {
         self.admin().create(&world::config(spec)).await.map(drop)
@@ -142,6 +153,64 @@ impl Scene {
             Ok(())
         })
         .await
+    }
+
+    /// Changes the configuration and waits until it is Ready for the change.
+    pub(crate) async fn ready_with(&mut self, spec: &Value) -> Result<()> {
+        self.reconfigure(spec).await?;
+        self.is_ready().await
+    }
+
+    /// Waits until Ready is False with this reason, and a message that holds all of that.
+    pub(crate) async fn is_not_ready(&self, reason: &str, said: &[&str]) -> Result<Value> {
+        eventually(PATIENCE, "the configuration not to be Ready", async || {
+            let config = self.admin().must_get(CONFIG, "default").await?;
+            let ready = world::condition(&config, "Ready")?;
+            ensure!(
+                ready["status"] == "False" && ready["reason"] == reason,
+                "the condition is {ready}"
+            );
+            for said in said {
+                ensure!(
+                    text(&ready, "/message").contains(said),
+                    "{said:?} is not said: {ready}"
+                );
+            }
+            Ok(ready)
+        })
+        .await
+    }
+
+    /// Waits until an object is gone.
+    pub(crate) async fn is_gone(&self, kind: Kind, name: &str) -> Result<()> {
+        let what = format!("{} {name} to be gone", kind.name);
+        eventually(PATIENCE, &what, async || {
+            let left = self.admin().get(kind, name).await?;
+            ensure!(left.is_none(), "it is there");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until the operator has told of the configuration, in Events of these reasons, with notes that hold that.
+    pub(crate) async fn tells(&self, expected: &[(&str, &str)]) -> Result<()> {
+        for (reason, note) in expected {
+            eventually(PATIENCE, &format!("an Event {reason}"), async || {
+                let events = self.admin().list(NEW_EVENT).await?;
+                let found = events.iter().any(|event| {
+                    event["reason"] == *reason
+                        && text(event, "/note").contains(note)
+                        && event["regarding"]["kind"] == CONFIG.name
+                        && event["reportingController"] == "sriov-operator"
+                });
+                let told = |event| (text(event, "/reason"), text(event, "/note"));
+                let told: Vec<_> = events.iter().map(told).collect();
+                ensure!(found, "none says {note:?}: {told:?}");
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     /// The webhook configurations that are registered: kind and name.
@@ -185,6 +254,15 @@ impl Scene {
             Ok(())
         })
         .await
+    }
+
+    /// What the operator asked for so far, but for watches, Leases and Events.
+    pub(crate) fn requests(&self) -> Result<Vec<Call>> {
+        let mut calls = self.cluster.calls()?;
+        calls.retain(|call| {
+            call.verb != "watch" && !call.uri.contains("/leases") && !call.uri.contains("/events")
+        });
+        Ok(calls)
     }
 
     /// What the operator wrote so far, Leases aside.

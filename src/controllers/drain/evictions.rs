@@ -71,12 +71,8 @@ impl Evictions {
     /// Begins to watch the pods of a node, which must be cordoned: then its first list has every pod that counts.
     pub(super) fn start(client: &Client, node: &str, queue: &Queue<Key>) -> Self {
         let filled = Arc::new(AtomicBool::new(false));
-        let source = Source {
-            what: "pods of a node",
-            path: "/api/v1/pods".into(),
-            fields: Some(format!("spec.nodeName={node}")),
-            metadata_only: false,
-        };
+        let source =
+            Source::all("pods of a node", "/api/v1/pods".into()).with("spec.nodeName", node);
         let key = Key::Node(node.into());
         let (pods, mirror) = Objects::mirror_of(client, source, {
             let (filled, queue, key) = (Arc::clone(&filled), queue.clone(), key.clone());

@@ -194,12 +194,8 @@ impl Networks {
     ) -> Result<Made, Error> {
         let drifted = self.made.lock().get(network) == Some(wanted);
         if drifted {
-            let manager = match make {
-                Make::Create => None,
-                Make::Change(live) => live.last_other_manager(),
-            };
-            let counted = self.repairs.lock().count(network, manager, Instant::now());
-            if let Err(contested) = counted {
+            let may = self.repairs.lock().may_repair(network, Instant::now());
+            if let Err(contested) = may {
                 let ready = Ready::invalid(format!(
                     "NetworkAttachmentDefinition {}/{} is changed again and again by {}",
                     wanted.namespace, network.name, contested.manager
@@ -215,6 +211,13 @@ impl Networks {
         self.made.lock().insert(network.clone(), wanted.clone());
         self.metrics.operator.applied(COMPONENT, "applied");
         if drifted {
+            let manager = match make {
+                Make::Create => None,
+                Make::Change(live) => live.last_other_manager(),
+            };
+            self.repairs
+                .lock()
+                .repaired(network, manager, Instant::now());
             self.metrics.operator.repaired(COMPONENT);
             let what = match make {
                 Make::Create => "was deleted",

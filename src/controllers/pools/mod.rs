@@ -111,34 +111,27 @@ impl OpenShift {
         };
         let (infrastructure, mirror) = Infrastructure::watch(client, wake.clone());
         mirrors.push(mirror);
-        let source = |what, path: &str| Source {
-            what,
-            path: format!("/apis/machineconfiguration.openshift.io/v1/{path}"),
-            fields: None,
-            metadata_only: true,
+        let source = |what| {
+            let path = format!("/apis/machineconfiguration.openshift.io/v1/{what}");
+            Source::all(what, path).of_metadata()
         };
-        let (machine_pools, mirror) = Objects::mirror_of(
-            client,
-            source("machineconfigpools", "machineconfigpools"),
-            {
-                let wake = wake.clone();
-                move |change: &Change<'_, MachinePool>| {
-                    if change.before.is_some() != change.after.is_some() {
-                        wake();
-                    }
+        let (machine_pools, mirror) = Objects::mirror_of(client, source("machineconfigpools"), {
+            let wake = wake.clone();
+            move |change: &Change<'_, MachinePool>| {
+                if change.before.is_some() != change.after.is_some() {
+                    wake();
                 }
-            },
-        );
+            }
+        });
         mirrors.push(mirror);
-        let (machine_configs, mirror) =
-            Objects::mirror_of(client, source("machineconfigs", "machineconfigs"), {
-                move |change: &Change<'_, MachineConfig>| {
-                    let ours = machine_pool_of(&change.key.name).is_some();
-                    if ours && change.before != change.after {
-                        wake();
-                    }
+        let (machine_configs, mirror) = Objects::mirror_of(client, source("machineconfigs"), {
+            move |change: &Change<'_, MachineConfig>| {
+                let ours = machine_pool_of(&change.key.name).is_some();
+                if ours && change.before != change.after {
+                    wake();
                 }
-            });
+            }
+        });
         mirrors.push(mirror);
         Self {
             infrastructure,

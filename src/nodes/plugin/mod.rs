@@ -281,15 +281,15 @@ impl<'a> Part<'a> {
     /// Whether selectors mean these virtual functions and no other device of the node, in every version of the device
     /// plugin.
     fn is_exact(&self, selectors: &Selectors, scene: &Scene<'_>) -> bool {
-        [Reading::Names, Reading::Expressions]
-            .into_iter()
-            .all(|reading| {
-                scene.nics.iter().all(|nic| {
-                    let mine = self.nics.iter().find(|(n, _)| std::ptr::eq(*n, nic));
-                    let wanted = mine.map(|(_, ranges)| normalized(ranges.clone()));
-                    scene.picked(selectors, nic, reading) == wanted.unwrap_or_default()
-                })
-            })
+        scene.nics.iter().all(|nic| {
+            let mine = self.nics.iter().find(|(n, _)| std::ptr::eq(*n, nic));
+            let ranges = mine.map(|(_, ranges)| ranges.clone()).unwrap_or_default();
+            // Virtual functions that a NIC will not have are nobody's.
+            let wanted = picks::common(&scene.all_of(nic), &normalized(ranges));
+            [Reading::Names, Reading::Expressions]
+                .into_iter()
+                .all(|reading| scene.picked(selectors, nic, reading) == wanted)
+        })
     }
 }
 
@@ -358,4 +358,29 @@ fn unite(all: &mut Vec<String>, more: Vec<String>) {
             }
         }
     }
+}
+
+/// Whether a resource means exactly the groups of its name on a node.
+#[cfg(test)]
+pub(super) fn means_its_groups(
+    resource: &Resource,
+    nics: &[Nic],
+    merged: &[Merged<'_>],
+    ids: &NicIds,
+) -> bool {
+    let scene = Scene { nics, merged, ids };
+    [Reading::Names, Reading::Expressions]
+        .into_iter()
+        .all(|reading| {
+            nics.iter().all(|nic| {
+                let groups = merged.iter().filter(|m| std::ptr::eq(m.nic, nic));
+                let ranges = groups
+                    .flat_map(|m| &m.groups)
+                    .filter(|g| g.policy.spec().resource_name == resource.resource_name)
+                    .map(|g| g.range);
+                let all = scene.all_of(nic);
+                let wanted = picks::common(&all, &normalized(ranges.collect()));
+                scene.picked(&resource.selectors, nic, reading) == wanted
+            })
+        })
 }

@@ -137,7 +137,7 @@ pub(super) fn normalized(mut ranges: Vec<VfRange>) -> Vec<VfRange> {
     joined
 }
 
-fn common(a: &[VfRange], b: &[VfRange]) -> Vec<VfRange> {
+pub(super) fn common(a: &[VfRange], b: &[VfRange]) -> Vec<VfRange> {
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
     normalized(
         pairs

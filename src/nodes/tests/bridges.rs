@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn bridged(id: &str, nics: Value, change: Value) -> Value {
+fn bridged(id: &str, nics: Value, change: &Value) -> Value {
     let mut fields = json!({
         "eSwitchMode": "switchdev",
         "bridge": {"ovs": {"bridge": {"datapathType": "netdev"}, "uplink": {"interface": {"type": "dpdk"}}}},
@@ -34,7 +34,7 @@ fn a_policy_makes_a_bridge_for_each_of_its_nics() {
     let two = bridged(
         "10/a",
         json!({"rootDevices": ["0000:3b:00.0", "0000:18:00.0"]}),
-        json!({"mtu": 9000}),
+        &json!({"mtu": 9000}),
     );
     assert_eq!(
         bridges(&[two], true),
@@ -55,11 +55,11 @@ fn a_policy_makes_a_bridge_for_each_of_its_nics() {
 
 #[test]
 fn the_strongest_policy_of_a_nic_decides() {
-    let asks = || bridged("20/a", json!("ens1f0#0-1"), json!({}));
+    let asks = || bridged("20/a", json!("ens1f0#0-1"), &json!({}));
     assert_eq!(names(&[asks()]), ["br-0000_18_00.0"]);
     let other = policy("10/b", json!("ens1f0#2-3"), 4, "r2", json!({}));
     assert_eq!(names(&[other.clone(), asks()]), [""; 0]);
-    let empty = bridged("10/b", json!("ens1f0#2-3"), json!({"bridge": {"ovs": {}}}));
+    let empty = bridged("10/b", json!("ens1f0#2-3"), &json!({"bridge": {"ovs": {}}}));
     assert_eq!(
         bridges(&[asks(), empty], true)["ovs"][0]["bridge"],
         json!({})
@@ -70,13 +70,13 @@ fn the_strongest_policy_of_a_nic_decides() {
 
 #[test]
 fn a_bridge_that_cannot_be_made_costs_only_itself() {
-    let good = || bridged("20/a", json!("ens1f0"), json!({}));
+    let good = || bridged("20/a", json!("ens1f0"), &json!({}));
     for bad in [
         json!({"eSwitchMode": "legacy"}),
         json!({"linkType": "IB"}),
         json!({"externallyManaged": true}),
     ] {
-        let bad = bridged("10/b", json!(["ens1f0", "ens1f1"]), bad);
+        let bad = bridged("10/b", json!(["ens1f0", "ens1f1"]), &bad);
         assert_eq!(names(&[good(), bad.clone()]), ["br-0000_18_00.0"]);
         let plan = planned_on(&world(), "bm-0", &[bad], true);
         assert_eq!(plan.spec.interfaces.unwrap().len(), 2);
@@ -85,6 +85,6 @@ fn a_bridge_that_cannot_be_made_costs_only_itself() {
 
 #[test]
 fn without_the_gate_there_is_none() {
-    let asks = bridged("20/a", json!("ens1f0"), json!({}));
+    let asks = bridged("20/a", json!("ens1f0"), &json!({}));
     assert_eq!(bridges(&[asks], false), json!({}));
 }

@@ -86,36 +86,36 @@ fn told(plan: &Plan) -> Vec<String> {
         .iter()
         .map(|interface| {
             let name = interface.name.as_deref().unwrap_or_default();
-            let mut line = format!("{name} {}", interface.num_vfs.unwrap_or_default());
-            if let Some(mtu) = interface.mtu {
-                line += &format!(" mtu {mtu}");
-            }
-            for text in [&interface.link_type, &interface.e_switch_mode] {
-                if let Some(text) = text {
-                    line += &format!(" {text}");
-                }
-            }
-            if interface.externally_managed == Some(true) {
-                line += " external";
-            }
-            for group in interface.vf_groups.iter().flatten() {
-                let of = |text: &Option<String>| text.clone().unwrap_or_default();
-                line += &format!(
-                    "; {} {} {}",
-                    of(&group.resource_name),
-                    of(&group.vf_range),
-                    of(&group.policy_name)
-                );
-                if let Some(mtu) = group.mtu {
-                    line += &format!(" mtu {mtu}");
-                }
-                if let Some(vdpa) = &group.vdpa_type {
-                    line += &format!(" {vdpa}");
-                }
-            }
-            line
+            let mtu = |mtu: Option<i64>| mtu.map(|mtu| format!("mtu {mtu}"));
+            let external = interface.externally_managed == Some(true);
+            let vfs = interface.num_vfs.unwrap_or_default();
+            let head = [
+                Some(format!("{name} {vfs}")),
+                mtu(interface.mtu),
+                interface.link_type.clone(),
+                interface.e_switch_mode.clone(),
+                external.then(|| "external".into()),
+            ];
+            let groups = interface.vf_groups.iter().flatten().map(|group| {
+                let parts = [
+                    group.resource_name.clone(),
+                    group.vf_range.clone(),
+                    group.policy_name.clone(),
+                    mtu(group.mtu),
+                    group.vdpa_type.clone(),
+                ];
+                joined(parts)
+            });
+            let mut line = vec![joined(head)];
+            line.extend(groups);
+            line.join("; ")
         })
         .collect()
+}
+
+fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(" ")
 }
 
 fn no_ids() -> NicIds {

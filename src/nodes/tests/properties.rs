@@ -5,7 +5,14 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::meaning, *};
+use super::{
+    super::{
+        meaning,
+        merge::merge,
+        plugin::{means_its_groups, resources},
+    },
+    *,
+};
 
 static WORLD: LazyLock<Cluster> = LazyLock::new(world);
 
@@ -102,6 +109,18 @@ proptest! {
         wanted.dedup();
         offered.sort();
         prop_assert_eq!(offered, wanted);
+    }
+
+    #[test]
+    fn a_resource_means_exactly_its_groups(policies in some_policies()) {
+        let nics = WORLD.nics("bm-0").unwrap();
+        let parsed = parsed(&policies);
+        let mut sorted: Vec<&ParsedPolicy> = parsed.iter().filter(|p| p.vf_count() > 0).collect();
+        sorted.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.name().cmp(b.name())));
+        let merged = merge(nics, &sorted, &mut Vec::new());
+        for resource in resources(nics, &merged, WORLD.nic_ids()) {
+            prop_assert!(means_its_groups(&resource, nics, &merged, WORLD.nic_ids()), "{:?}", resource);
+        }
     }
 
     #[test]

@@ -69,8 +69,9 @@ impl Cluster {
                 self.insert_node(name, labels, &node.spec.provider_id);
             }),
             "SriovNetworkNodeState" if ours => {
-                read::<NodeState>("SriovNetworkNodeState", name, object)
-                    .map(|state| self.insert_state(name, state.status))
+                read::<NodeState>("SriovNetworkNodeState", name, object).map(|state| {
+                    self.insert_state(name, state.status);
+                })
             }
             "SriovNetworkNodePolicy" if ours => read("SriovNetworkNodePolicy", name, object)
                 .and_then(|policy| self.insert_policy(&policy)),

@@ -1,4 +1,4 @@
-//! What admission knows of the cluster, as plain data that is updated piece by piece: nodes, node states, policies and
+//! What admission and the controllers know of the cluster, as plain data that is updated piece by piece: nodes, node states, policies and
 //! the list of supported NICs, of the operator's namespace where they have one.
 //!
 //! Every update costs in proportion to what it changes, every question in proportion to its answer. Nothing here
@@ -46,18 +46,20 @@ pub struct Cluster {
     states: HashMap<Box<str>, Box<[Nic]>>,
     in_progress: BTreeSet<Box<str>>,
     policies: BTreeMap<Box<str>, Arc<ParsedPolicy>>,
+    /// Policies that are not understood, with the reason.
+    malformed: BTreeMap<Box<str>, String>,
     nic_ids: NicIds,
 }
 
 impl Cluster {
-    /// Takes in a new or changed node.
+    /// Takes in a new or changed node, and says whether it differs from what was known.
     pub fn insert_node<'a>(
         &mut self,
         name: &str,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         provider_id: &str,
-    ) {
-        self.nodes.insert(name, labels, provider_id);
+    ) -> bool {
+        self.nodes.insert(name, labels, provider_id)
     }
 
     /// Forgets a node.
@@ -70,9 +72,9 @@ impl Cluster {
         self.nodes.retain(keep);
     }
 
-    /// Takes in a new or changed node state. Its NICs are ordered by PCI address, so that no answer depends on the
-    /// order in which a node listed them.
-    pub fn insert_state(&mut self, name: &str, state: ReportedState) {
+    /// Takes in a new or changed node state, and says whether its NICs differ from those known. They are ordered by PCI
+    /// address, so that no answer depends on the order in which a node listed them.
+    pub fn insert_state(&mut self, name: &str, state: ReportedState) -> bool {
         if &*state.sync_status != IN_PROGRESS {
             self.in_progress.remove(name);
         } else if !self.in_progress.contains(name) {
@@ -82,9 +84,12 @@ impl Cluster {
         nics.sort_by(|a, b| (&a.pci_address, &a.name).cmp(&(&b.pci_address, &b.name)));
         let nics = nics.into_boxed_slice();
         if let Some(known) = self.states.get_mut(name) {
+            let differs = *known != nics;
             *known = nics;
+            differs
         } else {
             self.states.insert(name.into(), nics);
+            true
         }
     }
 
@@ -107,10 +112,12 @@ impl Cluster {
         match ParsedPolicy::new(policy) {
             Ok(parsed) => {
                 self.policies.insert(name.into(), Arc::new(parsed));
+                self.malformed.remove(name);
                 Ok(())
             }
             Err(Malformed(reason)) => {
                 self.policies.remove(name);
+                self.malformed.insert(name.into(), reason.clone());
                 Err(SetAside {
                     what: "SriovNetworkNodePolicy",
                     name: name.into(),
@@ -123,11 +130,13 @@ impl Cluster {
     /// Forgets a policy.
     pub fn remove_policy(&mut self, name: &str) {
         self.policies.remove(name);
+        self.malformed.remove(name);
     }
 
     /// Forgets the policies that `keep` does not want, after a fresh list.
     pub fn retain_policies(&mut self, keep: impl Fn(&str) -> bool) {
         self.policies.retain(|name, _| keep(name));
+        self.malformed.retain(|name, _| keep(name));
     }
 
     /// Replaces the list of supported NICs.
@@ -158,6 +167,35 @@ impl Cluster {
     /// A policy that is stored and understood.
     pub fn policy(&self, name: &str) -> Option<&Arc<ParsedPolicy>> {
         self.policies.get(name)
+    }
+
+    /// The policies that are stored and understood, by name.
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<ParsedPolicy>> {
+        self.policies.values()
+    }
+
+    /// The policies that select a node, by name.
+    pub fn policies_of(&self, node: &Node) -> Vec<&ParsedPolicy> {
+        self.policies
+            .values()
+            .filter(|policy| {
+                let selection = self.nodes.selection(policy.node_selector());
+                selection.is_some_and(|selection| Nodes::selects(&selection, node))
+            })
+            .map(AsRef::as_ref)
+            .collect()
+    }
+
+    /// Names of the policies that are stored and not understood, each with the reason.
+    pub fn malformed_policies(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.malformed
+            .iter()
+            .map(|(name, reason)| (name.as_ref(), reason.as_str()))
+    }
+
+    /// Why a stored policy is not understood.
+    pub fn malformed_policy(&self, name: &str) -> Option<&str> {
+        self.malformed.get(name).map(String::as_str)
     }
 
     /// The supported NICs.

@@ -54,13 +54,13 @@ pub struct Nodes {
 pub struct Selection(Vec<PairId>);
 
 impl Nodes {
-    /// Takes in a new or changed node. An unchanged one costs a look.
+    /// Takes in a new or changed node, and says whether it differs from what was known. An unchanged one costs a look.
     pub(super) fn insert<'a>(
         &mut self,
         name: &str,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         provider_id: &str,
-    ) {
+    ) -> bool {
         let known = self.by_name.get(name).copied();
         let (id, name) = match known.and_then(|id| Some((id, self.slots.get(id.0)?.name.clone()))) {
             Some(found) => found,
@@ -89,8 +89,13 @@ impl Nodes {
         for pair in gone {
             self.release(id, pair);
         }
+        let differs = self
+            .slots
+            .get(id.0)
+            .is_none_or(|old| old.labels != node.labels || old.provider_id != node.provider_id);
         self.slots.put(id.0, node);
         self.by_name.insert(name, id);
+        differs
     }
 
     pub(super) fn remove(&mut self, name: &str) {
@@ -109,6 +114,24 @@ impl Nodes {
         for name in gone {
             self.remove(&name);
         }
+    }
+
+    /// One node.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.slots.get(self.by_name.get(name)?.0)
+    }
+
+    /// The names of all nodes, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(AsRef::as_ref)
+    }
+
+    /// The value of a node's label; nothing when it does not carry the label.
+    pub fn value_of(&self, node: &Node, key: &str) -> Option<&str> {
+        node.labels
+            .iter()
+            .filter_map(|pair| self.pairs.get(pair.0))
+            .find_map(|pair| pair.text.strip_prefix(key)?.strip_prefix('='))
     }
 
     /// How many nodes there are.

@@ -9,6 +9,8 @@ use super::{Component, ComponentError, ComponentInput, Facts};
 /// Input of `templates/machine-config`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineConfig {
+    /// The operator's namespace.
+    pub namespace: String,
     /// The node selector, and always the role: without it no pool takes the object.
     pub labels: BTreeMap<String, String>,
 }
@@ -31,6 +33,9 @@ impl ComponentInput for MachineConfig {
             "machineconfiguration.openshift.io/role".to_owned(),
             "worker".to_owned(),
         );
-        Ok(Some(Self { labels }))
+        Ok(Some(Self {
+            namespace: facts.namespace(),
+            labels,
+        }))
     }
 }
