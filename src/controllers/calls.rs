@@ -2,7 +2,11 @@
 
 use std::{future::Future, time::Duration};
 
-use kube::api::{DynamicObject, PatchParams};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DeleteParams, DynamicObject, PatchParams, PostParams, Preconditions},
+    discovery::Scope,
+};
 
 use crate::apply::FIELD_MANAGER;
 
@@ -10,14 +14,17 @@ use crate::apply::FIELD_MANAGER;
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a call did not do what it was to do.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    /// What was read is not what is there: the watch will show it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// What was read is not what is there, or what is needed for it goes: the watch will show it.
     #[error("{0} has changed meanwhile")]
     Outdated(String),
-    /// There is no such object, or no such kind.
+    /// There is no such object.
     #[error("{0} is not there")]
     Gone(String),
+    /// There is no such kind, so nothing is known of the object.
+    #[error("the API server does not know the kind of {0}")]
+    NoKind(String),
     /// The API server refused: nothing was written.
     #[error("failed to {verb} {object}: {message}")]
     Refused {
@@ -40,6 +47,21 @@ pub(super) enum Error {
     },
 }
 
+impl Error {
+    /// Whether the world is another than was seen: the watch will show it, and another pass finds its way.
+    pub(super) fn is_outdated(&self) -> bool {
+        matches!(self, Self::Outdated(_) | Self::Gone(_))
+    }
+}
+
+/// What is gone already is as wanted.
+pub(super) fn unless_gone<T>(result: Result<T, Error>) -> Result<(), Error> {
+    match result {
+        Ok(_) | Err(Error::Gone(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// An object as the server answered it, cut down for the store.
 pub(super) struct Answer<T> {
     pub(super) version: String,
@@ -51,6 +73,64 @@ pub(super) fn by_us() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.into()),
         ..PatchParams::default()
+    }
+}
+
+/// The same of an object that is made.
+pub(super) fn made_by_us() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PostParams::default()
+    }
+}
+
+/// Only the very object that was seen is deleted.
+pub(super) fn that_very(uid: &str) -> DeleteParams {
+    DeleteParams::default().preconditions(Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: None,
+    })
+}
+
+/// The cluster-scoped objects of a kind of others.
+pub(super) fn cluster_scoped(
+    client: &Client,
+    group: &str,
+    kind: &str,
+    plural: &str,
+) -> Api<DynamicObject> {
+    Api::dynamic(
+        client.clone(),
+        &resource(group, kind, plural),
+        &Scope::Cluster,
+    )
+}
+
+/// The objects of a kind of others in one namespace.
+pub(super) fn namespaced(
+    client: &Client,
+    group: &str,
+    kind: &str,
+    plural: &str,
+    namespace: &str,
+) -> Api<DynamicObject> {
+    let resource = resource(group, kind, plural);
+    Api::dynamic(client.clone(), &resource, &Scope::Namespaced).constrain(namespace)
+}
+
+/// Version 1 of a kind; the group of the core is empty.
+fn resource(group: &str, kind: &str, plural: &str) -> ApiResource {
+    let api_version = if group.is_empty() {
+        "v1".to_owned()
+    } else {
+        format!("{group}/v1")
+    };
+    ApiResource {
+        group: group.into(),
+        version: "v1".into(),
+        api_version,
+        kind: kind.into(),
+        plural: plural.into(),
     }
 }
 
@@ -77,8 +157,13 @@ pub(super) fn answer<T: serde::de::DeserializeOwned>(
     let version = object.metadata.resource_version.clone().unwrap_or_default();
     let name = object.metadata.name.clone().unwrap_or_default();
     let body = serde_json::to_value(object).and_then(serde_json::from_value);
-    let body = body.map_err(|error| judge("decode", &name, kube::Error::SerdeError(error)))?;
+    let body = body.map_err(|error| undecodable(&name, error))?;
     Ok(Answer { version, body })
+}
+
+/// What was read or is to be written is no such object.
+pub(super) fn undecodable(object: &str, error: serde_json::Error) -> Error {
+    judge("decode", object, kube::Error::SerdeError(error))
 }
 
 fn judge(verb: &'static str, object: &str, error: kube::Error) -> Error {
@@ -94,12 +179,19 @@ fn judge(verb: &'static str, object: &str, error: kube::Error) -> Error {
             };
         }
     };
+    // A test of a patch that does not hold, and a namespace that is on its way out.
     let guarded = status.is_invalid() && status.message.contains("the server rejected our request");
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let ends = causes
+        .into_iter()
+        .any(|cause| cause.reason == "NamespaceTerminating");
     let message = one_line(&said(&status));
     match status.code {
-        404 => Error::Gone(object),
+        // A missing object is a `Status` with that reason; a missing kind is a 404 in plain text.
+        404 if status.reason == "NotFound" => Error::Gone(object),
+        404 => Error::NoKind(object),
         409 => Error::Outdated(object),
-        422 if guarded => Error::Outdated(object),
+        _ if guarded || ends => Error::Outdated(object),
         500.. => Error::Unclear {
             verb,
             object,

@@ -13,7 +13,7 @@ use super::{Budget, Pool, budget::Labels};
 
 const NODES: usize = 6;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Move {
     /// A node's pass: it asks for a place, and the write may fail.
     Claim { node: usize, fails: bool },
@@ -189,7 +189,7 @@ proptest! {
     fn the_budget_is_never_exceeded(limit in 0..4_usize, moves in moves()) {
         let mut world = World::new(limit);
         for play in moves {
-            world.play(play.clone());
+            world.play(play);
             prop_assert!(world.busy() <= limit, "{play:?} made it {}", world.busy());
         }
     }

@@ -6,15 +6,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::{
     Api, Client, Resource,
-    api::{ApiResource, DynamicObject, Patch, PostParams, Request},
-    discovery::Scope,
+    api::{DynamicObject, Patch, PostParams, Request},
 };
 use serde_json::{Value, json};
 
 use super::objects::{MachinePool, Node, Pod, State, US};
 use crate::{
-    api::SriovNetworkNodeState,
-    controllers::calls::{Answer, Error, answer, by_us, call},
+    api::{GROUP, SriovNetworkNodeState},
+    controllers::{
+        calls::{Answer, Error, answer, by_us, call, cluster_scoped, namespaced},
+        openshift,
+    },
     drain::{
         CORDONED_BY, CURRENT_STATE, DESIRED_STATE, DRAIN_STARTED, DRAINING, IDLE, STATE, pause,
     },
@@ -166,20 +168,13 @@ impl Calls {
             Err(Error::Refused { message, .. } | Error::Unclear { message, .. }) => {
                 Evicted::No(message)
             }
+            Err(error @ Error::NoKind(_)) => Evicted::No(error.to_string()),
         }
     }
 
     /// Whether there is such a DaemonSet.
     pub(super) async fn has_daemon_set(&self, namespace: &str, name: &str) -> Result<bool, Error> {
-        let resource = ApiResource {
-            group: "apps".into(),
-            version: "v1".into(),
-            api_version: "apps/v1".into(),
-            kind: "DaemonSet".into(),
-            plural: "daemonsets".into(),
-        };
-        let api: Api<DynamicObject> =
-            Api::dynamic(self.client.clone(), &resource, &Scope::Namespaced).constrain(namespace);
+        let api = namespaced(&self.client, "apps", "DaemonSet", "daemonsets", namespace);
         let object = format!("DaemonSet {namespace}/{name}");
         match call("read", &object, api.get_metadata(name)).await {
             Ok(_) => Ok(true),
@@ -245,14 +240,7 @@ impl Calls {
             };
             body["spec"] = json!({ "unschedulable": value });
         }
-        let resource = ApiResource {
-            group: String::new(),
-            version: "v1".into(),
-            api_version: "v1".into(),
-            kind: "Node".into(),
-            plural: "nodes".into(),
-        };
-        let api: Api<DynamicObject> = Api::dynamic(self.client.clone(), &resource, &Scope::Cluster);
+        let api = cluster_scoped(&self.client, "", "Node", "nodes");
         let patch = Patch::Merge(body);
         answer(
             call(
@@ -272,10 +260,14 @@ impl Calls {
     ) -> Result<Answer<State>, Error> {
         let meta = &state.metadata;
         let patch = Patch::Merge(guarded(&meta.uid, &meta.resource_version, &annotations));
-        let resource = ApiResource::erase::<SriovNetworkNodeState>(&());
-        let api: Api<DynamicObject> =
-            Api::dynamic(self.client.clone(), &resource, &Scope::Namespaced)
-                .constrain(&self.namespace);
+        let kind = "SriovNetworkNodeState";
+        let api = namespaced(
+            &self.client,
+            GROUP,
+            kind,
+            "sriovnetworknodestates",
+            &self.namespace,
+        );
         answer(
             call(
                 "change",
@@ -287,14 +279,7 @@ impl Calls {
     }
 
     fn machine(&self, kind: &str, plural: &str) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: "machineconfiguration.openshift.io".into(),
-            version: "v1".into(),
-            api_version: "machineconfiguration.openshift.io/v1".into(),
-            kind: kind.into(),
-            plural: plural.into(),
-        };
-        Api::dynamic(self.client.clone(), &resource, &Scope::Cluster)
+        cluster_scoped(&self.client, openshift::MACHINES, kind, plural)
     }
 
     fn state(&self, name: &str) -> String {

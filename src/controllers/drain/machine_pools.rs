@@ -73,7 +73,9 @@ impl MachinePools {
         openshift.waiting.lock().insert(name.into());
         let _turn = self.turn.lock().await;
         let live = match self.calls.machine_pool(&pool).await {
-            Err(Error::Gone(what)) => return Ok(Paused::Unknown(format!("{what} is not there"))),
+            Err(error @ (Error::Gone(_) | Error::NoKind(_))) => {
+                return Ok(Paused::Unknown(error.to_string()));
+            }
             live => live?.body,
         };
         match pause::before(live.view()) {
@@ -162,7 +164,7 @@ impl MachinePools {
             Ok(None) => Ok(Err(format!(
                 "MachineConfig {config} is owned by no MachineConfigPool"
             ))),
-            Err(Error::Gone(what)) => Ok(Err(format!("{what} is not there"))),
+            Err(error @ (Error::Gone(_) | Error::NoKind(_))) => Ok(Err(error.to_string())),
             Err(error) => Err(error),
         }
     }

@@ -22,7 +22,6 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tracing::{debug, warn};
 
 use self::{
     announcer::Announcer,
@@ -32,10 +31,7 @@ use self::{
     objects::{Node, State},
     stores::Stores,
 };
-use super::{
-    Controller, Outcome, Queue,
-    calls::{Answer, Error},
-};
+use super::{Controller, Error, Outcome, Queue, calls::Answer};
 use crate::{
     drain::{Cordon, DRAIN_COMPLETE, IDLE, Request, Step, next},
     operator::{Events, Reason},
@@ -121,21 +117,10 @@ impl Controller for Drains {
     const NAME: &'static str = "drain";
     const WORKERS: usize = 32;
 
-    async fn reconcile(&self, key: &Key) -> Outcome {
-        let result = match key {
+    async fn reconcile(&self, key: &Key) -> Result<Outcome, Error> {
+        match key {
             Key::Node(name) => self.node(name).await,
             Key::Pauses => self.machine_pools.resume().await.map(|()| Outcome::Done),
-        };
-        match result {
-            Ok(outcome) => outcome,
-            Err(Error::Outdated(what)) => {
-                debug!(?key, what, "has changed meanwhile, to be looked at again");
-                Outcome::Retry
-            }
-            Err(error) => {
-                warn!(?key, %error, "failed to reconcile");
-                Outcome::Retry
-            }
         }
     }
 }

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     api::{SriovNetworkNodeState, SriovNetworkPoolConfig},
-    controllers::{Queue, openshift::Infrastructure},
+    controllers::{
+        Queue,
+        openshift::{Infrastructure, MACHINES},
+    },
     drain::{Budget, Pool, protocol},
     stores::{Change, Mirror, Objects},
 };
@@ -99,7 +102,7 @@ impl OpenShift {
         };
         let (infrastructure, mirror) = Infrastructure::watch(client, wake_all.clone());
         mirrors.push(mirror);
-        let path = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools".into();
+        let path = format!("/apis/{MACHINES}/v1/machineconfigpools");
         let (machine_pools, mirror) = Objects::mirror(
             client,
             "machineconfigpools",

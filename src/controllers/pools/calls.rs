@@ -2,14 +2,16 @@
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
-    discovery::Scope,
+    api::{DynamicObject, Patch, PatchParams},
 };
 
 use crate::{
     api::{POOL_CONFIG_FINALIZER, SriovNetworkPoolConfig},
     apply::{FIELD_MANAGER, finalizers},
-    controllers::calls::{Error, by_us, call},
+    controllers::{
+        calls::{Error, by_us, call, cluster_scoped, that_very, unless_gone},
+        openshift::MACHINES,
+    },
     pools::{is_current, machine_config, machine_config_name, machine_pool_of},
 };
 
@@ -49,15 +51,8 @@ impl Calls {
 
     /// Deletes that very MachineConfig.
     pub(super) async fn delete(&self, name: &str, uid: &str) -> Result<(), Error> {
-        let params = DeleteParams::default().preconditions(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        });
-        let api = self.machine_configs();
-        match call("delete", &described(name), api.delete(name, &params)).await {
-            Ok(_) | Err(Error::Gone(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let (api, params) = (self.machine_configs(), that_very(uid));
+        unless_gone(call("delete", &described(name), api.delete(name, &params)).await)
     }
 
     /// Adds or removes the finalizer of a pool. Returns it with its version, unless there is nothing to do or it is gone.
@@ -94,14 +89,7 @@ impl Calls {
     }
 
     fn machine_configs(&self) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: "machineconfiguration.openshift.io".into(),
-            version: "v1".into(),
-            api_version: "machineconfiguration.openshift.io/v1".into(),
-            kind: "MachineConfig".into(),
-            plural: "machineconfigs".into(),
-        };
-        Api::dynamic(self.client.clone(), &resource, &Scope::Cluster)
+        cluster_scoped(&self.client, MACHINES, "MachineConfig", "machineconfigs")
     }
 }
 

@@ -16,13 +16,16 @@ use std::{
 
 use kube::{Client, Resource};
 use parking_lot::Mutex;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use self::{
     calls::Calls,
     objects::{MachineConfig, MachinePool},
 };
-use super::{Controller, Outcome, Queue, calls::Error, openshift::Infrastructure};
+use super::{
+    Controller, Error, Outcome, Queue,
+    openshift::{Infrastructure, MACHINES},
+};
 use crate::{
     api::{POOL_CONFIG_FINALIZER, SriovNetworkPoolConfig},
     operator::{Events, Reason},
@@ -112,7 +115,7 @@ impl OpenShift {
         let (infrastructure, mirror) = Infrastructure::watch(client, wake.clone());
         mirrors.push(mirror);
         let source = |what| {
-            let path = format!("/apis/machineconfiguration.openshift.io/v1/{what}");
+            let path = format!("/apis/{MACHINES}/v1/{what}");
             Source::all(what, path).of_metadata()
         };
         let (machine_pools, mirror) = Objects::mirror_of(client, source("machineconfigpools"), {
@@ -146,18 +149,8 @@ impl Controller for Pools {
     const NAME: &'static str = "pools";
     const WORKERS: usize = 1;
 
-    async fn reconcile(&self, (): &()) -> Outcome {
-        match self.pass().await {
-            Ok(()) => Outcome::Done,
-            Err(Error::Outdated(what)) => {
-                debug!(what, "has changed meanwhile, to be looked at again");
-                Outcome::Retry
-            }
-            Err(error) => {
-                warn!(%error, "failed to reconcile pools");
-                Outcome::Retry
-            }
-        }
+    async fn reconcile(&self, (): &()) -> Result<Outcome, Error> {
+        self.pass().await.map(|()| Outcome::Done)
     }
 }
 
