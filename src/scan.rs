@@ -74,8 +74,8 @@ impl<'a> Scanner<'a> {
             b'{' | b'[' => self.pass_nested()?,
             _ => {
                 let rest = self.text.as_bytes().get(start..)?;
-                let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']') || is_space(*byte);
-                let length = rest.iter().position(is_end).unwrap_or(rest.len());
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+                let length = rest.iter().take_while(|byte| is_part(byte)).count();
                 if length == 0 {
                     return None;
                 }
