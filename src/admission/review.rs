@@ -66,10 +66,10 @@ pub enum Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// The parts of the object at a place; nothing inside where it is null.
-    fn scan(scanner: &mut Scanner<'a>) -> Option<Option<Self>> {
+    /// Puts the parts of the object at a place into `found`; leaves that alone where it is null.
+    fn scan(scanner: &mut Scanner<'a>, found: &mut Option<Self>) -> Option<()> {
         if scanner.passes_null() {
-            return Some(None);
+            return Some(());
         }
         let (mut metadata, mut spec) = (None, None);
         scanner.members(|key, scanner| match key {
@@ -78,10 +78,11 @@ impl<'a> Object<'a> {
             _ => scanner.value().map(drop),
         })?;
         let given = |part: Option<&'a str>| part.filter(|text| *text != "null");
-        Some(Some(Self::Parts {
+        let parts = Self::Parts {
             metadata: given(metadata),
             spec: given(spec),
-        }))
+        };
+        once(found, parts)
     }
 
     /// The object as JSON, as far as it counts.
@@ -272,8 +273,8 @@ fn scan_request<'a>(scanner: &mut Scanner<'a>) -> Option<Request<'a>> {
         "namespace" => once(&mut namespace, scanner.value()?),
         "operation" => once(&mut operation, scanner.value()?),
         "dryRun" => once(&mut dry_run, scanner.value()?),
-        "object" => once(&mut object, Object::scan(scanner)?),
-        "oldObject" => once(&mut old_object, Object::scan(scanner)?),
+        "object" => Object::scan(scanner, &mut object),
+        "oldObject" => Object::scan(scanner, &mut old_object),
         _ => scanner.value().map(drop),
     })?;
     Some(Request {
@@ -285,8 +286,8 @@ fn scan_request<'a>(scanner: &mut Scanner<'a>) -> Option<Request<'a>> {
         namespace: scanned_text(namespace)?,
         operation: serde_json::from_str(operation?).ok()?,
         dry_run: scanned(dry_run)?,
-        object: object.flatten(),
-        old_object: old_object.flatten(),
+        object,
+        old_object,
     })
 }
 
