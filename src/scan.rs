@@ -46,14 +46,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes through the elements of a list, and calls `element` with the text of each.
-    pub fn elements(&mut self, mut element: impl FnMut(&'a str) -> Option<()>) -> Option<()> {
+    /// Goes through the elements of a list, and calls `element` at the place of each, which it has to pass.
+    pub fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.expect(b'[')?;
         if self.peek()? == b']' {
             return self.expect(b']');
         }
         loop {
-            element(self.value()?)?;
+            element(self)?;
             match self.next()? {
                 b',' => {}
                 b']' => return Some(()),
@@ -224,8 +224,8 @@ mod tests {
             ("", None),
         ] {
             let mut found = Vec::new();
-            let walked = Scanner::new(text).elements(|element| {
-                found.push(element);
+            let walked = Scanner::new(text).elements(|scanner| {
+                found.push(scanner.value()?);
                 Some(())
             });
             assert_eq!(walked.map(|()| found), elements, "{text}");

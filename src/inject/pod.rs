@@ -200,13 +200,13 @@ impl<'a> Spec<'a> {
     /// Reads the fields above. All the others, most of a pod, are passed over.
     fn read(text: &'a str) -> Result<Self, Unreadable> {
         let mut spec = Self::default();
-        members("spec", text, |key, value| {
+        members("spec", &mut Scanner::new(text), |key, scanner| {
             match key {
-                "nodeSelector" => spec.node_selector = serde_json::from_str(value)?,
-                "volumes" => spec.volumes = list(value)?,
-                "containers" => spec.containers = containers(key, value)?,
-                "initContainers" => spec.init_containers = containers(key, value)?,
-                _ => {}
+                "nodeSelector" => spec.node_selector = serde_json::from_str(value(scanner)?)?,
+                "volumes" => spec.volumes = list(value(scanner)?)?,
+                "containers" => spec.containers = containers(key, scanner)?,
+                "initContainers" => spec.init_containers = containers(key, scanner)?,
+                _ => drop(value(scanner)?),
             }
             Ok(())
         })?;
@@ -214,15 +214,16 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// Calls `member` with key and text of each member of an object, which is called `what` where it is none.
+/// Calls `member` with the key of each member of an object, which is called `what` where it is none, at the place of its
+/// value.
 fn members<'a>(
     what: &str,
-    text: &'a str,
-    mut member: impl FnMut(&'a str, &'a str) -> Result<(), Unreadable>,
+    scanner: &mut Scanner<'a>,
+    mut member: impl FnMut(&'a str, &mut Scanner<'a>) -> Result<(), Unreadable>,
 ) -> Result<(), Unreadable> {
     let mut fault = None;
-    let walked = Scanner::new(text).members(|key, scanner| {
-        let read = member(key, scanner.value()?);
+    let walked = scanner.members(|key, scanner| {
+        let read = member(key, scanner);
         read.map_err(|error| fault = Some(error)).ok()
     });
     match (walked, fault) {
@@ -232,15 +233,24 @@ fn members<'a>(
     }
 }
 
+/// The text of the value at a place.
+fn value<'a>(scanner: &mut Scanner<'a>) -> Result<&'a str, Unreadable> {
+    let text = scanner.value();
+    text.ok_or_else(|| Unreadable("it is not JSON".to_owned()))
+}
+
 /// A list of containers, or nothing where it is null.
-fn containers<'a>(what: &str, text: &'a str) -> Result<Option<Vec<Container<'a>>>, Unreadable> {
-    if text == "null" {
+fn containers<'a>(
+    what: &str,
+    scanner: &mut Scanner<'a>,
+) -> Result<Option<Vec<Container<'a>>>, Unreadable> {
+    if scanner.passes_null() {
         return Ok(None);
     }
     let mut containers = Vec::new();
     let mut fault = None;
-    let walked = Scanner::new(text).elements(|text| {
-        let container = Container::read(text);
+    let walked = scanner.elements(|scanner| {
+        let container = Container::read(scanner);
         containers.push(container.map_err(|error| fault = Some(error)).ok()?);
         Some(())
     });
@@ -332,7 +342,7 @@ pub(super) struct Container<'a> {
 }
 
 impl<'a> Container<'a> {
-    fn read(text: &'a str) -> Result<Self, Unreadable> {
+    fn read(scanner: &mut Scanner<'a>) -> Result<Self, Unreadable> {
         let mut container = Self {
             name: no_text(),
             restart_policy: None,
@@ -341,7 +351,8 @@ impl<'a> Container<'a> {
             volume_mounts: None,
             volume_devices: None,
         };
-        members("a container", text, |key, value| {
+        members("a container", scanner, |key, scanner| {
+            let value = value(scanner)?;
             match key {
                 "name" => container.name = serde_json::from_str(value)?,
                 "restartPolicy" => container.restart_policy = serde_json::from_str(value)?,
