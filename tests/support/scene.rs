@@ -125,6 +125,11 @@ impl Scene {
         self.proxy.add(pod);
     }
 
+    /// Takes it away again; calls that it has already are answered.
+    pub(crate) fn remove(&self, pod: &Pod) {
+        self.proxy.remove(pod.ip);
+    }
+
     /// Creates the configuration.
     pub(crate) async fn configure(&self, spec: &Value) -> Result<()> {
         self.admin().create(&world::config(spec)).await.map(drop)
