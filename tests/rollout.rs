@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::support::kinds::{
-    CONFIG, CONFIG_MAP, DAEMON_SET, Kind, MUTATING, ROLE, SERVICE, SERVICE_MONITOR, VALIDATING,
-    text,
+    ADMISSION_POLICY, ADMISSION_POLICY_BINDING, CONFIG, CONFIG_MAP, DAEMON_SET, Kind, MUTATING,
+    ROLE, SERVICE, SERVICE_MONITOR, VALIDATING, text,
 };
 use crate::support::scene::{OPERATOR_WEBHOOKS, PATIENCE, Scene, both_webhooks};
 use crate::support::wait::{eventually, throughout};
@@ -103,6 +103,10 @@ async fn every_field_of_a_config_goes_in_and_out_again() -> Result<()> {
             ("ComponentEnabled", "metrics-exporter is rolled out"),
             ("ComponentDisabled", "metrics-exporter is removed"),
             ("ReadyChanged", "Ready is True"),
+            (
+                "CertificateRenewed",
+                "issued into Secret operator-webhook-cert",
+            ),
         ])
         .await?;
 
@@ -478,24 +482,57 @@ async fn what_fails_fails_alone_is_named_and_recovers_without_a_restart() -> Res
             .await?;
     }
     a_right_goes_and_comes(&scene).await?;
-    // Names of others are looked at every half a minute: a change of the config looks at once.
-    scene.reconfigure(&json!({ "useCDI": false })).await?;
-    eventually(
-        Duration::from_secs(45),
-        "everything to be Ready",
-        async || {
-            let config = scene.admin().must_get(CONFIG, "default").await?;
-            let ready = world::condition(&config, "Ready")?;
-            ensure!(ready["status"] == "True", "{ready}");
-            Ok(())
-        },
-    )
-    .await?;
+    a_policy_refuses_and_gives_in(&scene).await?;
+    scene.is_ready().await?;
     scene
         .admin()
         .must_get(MUTATING, "network-resources-injector-config")
         .await
         .map(drop)
+}
+
+/// A rule of the cluster's that refuses one of our objects is quoted, and its end is noticed.
+async fn a_policy_refuses_and_gives_in(scene: &Scene) -> Result<()> {
+    let name = "no-device-plugins";
+    let policy = json!({
+        "apiVersion": ADMISSION_POLICY.api_version, "kind": ADMISSION_POLICY.name,
+        "metadata": { "name": name },
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": { "resourceRules": [{ "apiGroups": ["apps"], "apiVersions": ["v1"],
+                "operations": ["CREATE", "UPDATE"], "resources": ["daemonsets"] }] },
+            "validations": [{ "expression": "object.metadata.name != 'sriov-device-plugin'",
+                "message": "not on our cluster" }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": ADMISSION_POLICY_BINDING.api_version, "kind": ADMISSION_POLICY_BINDING.name,
+        "metadata": { "name": name },
+        "spec": { "policyName": name, "validationActions": ["Deny"] },
+    });
+    scene.admin().create(&policy).await?;
+    scene.admin().create(&binding).await?;
+    // It is in force a moment later.
+    eventually(PATIENCE, "the refusal", async || {
+        scene.admin().delete(DAEMON_SET, DEVICE_PLUGIN).await.ok();
+        let config = scene.admin().must_get(CONFIG, "default").await?;
+        let ready = world::condition(&config, "Ready")?;
+        let message = text(&ready, "/message");
+        ensure!(
+            message.contains("device-plugin: failed to apply DaemonSet sriov-device-plugin")
+                && message.contains("not on our cluster"),
+            "{ready}"
+        );
+        Ok(())
+    })
+    .await?;
+    scene.admin().delete(ADMISSION_POLICY_BINDING, name).await?;
+    scene.admin().delete(ADMISSION_POLICY, name).await?;
+    eventually(PATIENCE, "the device plugin", async || {
+        scene.admin().must_get(DAEMON_SET, DEVICE_PLUGIN).await
+    })
+    .await
+    .map(drop)
 }
 
 /// A right that is missing is named, and its return is noticed.
@@ -576,8 +613,7 @@ async fn without_the_prometheus_operator_its_objects_are_left_out_until_it_comes
         scene.admin().create(&crd).await?;
         manifests::established(scene.admin(), text(&crd, "/metadata/name")).await?;
     }
-    // Its watch tries again after half a minute at the latest.
-    eventually(Duration::from_secs(45), "the ServiceMonitor", async || {
+    eventually(PATIENCE, "the ServiceMonitor", async || {
         scene.admin().must_get(SERVICE_MONITOR, EXPORTER).await
     })
     .await?;

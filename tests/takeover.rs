@@ -329,7 +329,10 @@ async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
     tokio::time::sleep(SETTLE * 4 + Duration::from_secs(2)).await;
     for kind in [MUTATING, VALIDATING] {
         let both = bundle(&scene.admin().must_get(kind, configuration).await?)?;
-        ensure!(both.contains(&old.ca), "the old CA went before the last old pod");
+        ensure!(
+            both.contains(&old.ca),
+            "the old CA went before the last old pod"
+        );
     }
     // The last old pod is gone: so is the CA that nobody but it needed.
     scene.remove(&old.pod());
@@ -338,7 +341,11 @@ async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
         for kind in [MUTATING, VALIDATING] {
             let ours = bundle(&scene.admin().must_get(kind, configuration).await?)?;
             ensure!(!ours.contains(&old.ca), "{} has it", kind.name);
-            ensure!(ours.matches("BEGIN").count() == 1, "{} has {ours}", kind.name);
+            ensure!(
+                ours.matches("BEGIN").count() == 1,
+                "{} has {ours}",
+                kind.name
+            );
         }
         Ok(())
     })
