@@ -32,6 +32,8 @@ const LEARNING_PAUSE: Duration = Duration::from_millis(500);
 const LEARNING_TRIES: u32 = 20;
 /// How often a kind is asked for again whose definition says nothing: it may come from another API server.
 const UNKNOWN_KIND_PAUSE: Duration = Duration::from_secs(300);
+/// The same while its definition may not be read: for want of a right, or because the server is not yet up.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// The pauses between attempts: from under a second to a few, so that the end of an outage of minutes is noticed soon.
 #[derive(Default)]
@@ -158,7 +160,7 @@ impl CustomKind {
             // It may not be read here.
             Some(None) => {
                 self.news = None;
-                sleep(UNKNOWN_KIND_PAUSE).await;
+                sleep(REFUSED_PAUSE).await;
             }
             None => {}
         }

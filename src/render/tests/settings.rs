@@ -6,6 +6,8 @@ use super::{super::Desired, World};
 
 /// A legal image, name, path and prefix that stands nowhere by itself.
 const MARK: &str = "mark-3f";
+/// It as an absolute path.
+const PATH: &str = "/mark-3f";
 
 /// Everything on, so that each variable has its places.
 fn world() -> World {
@@ -172,8 +174,13 @@ fn what_only_one_component_has() {
             vec!["RoleBinding prometheus-k8s /subjects/0/namespace".to_owned()],
         ),
     ] {
+        let value = if variable.ends_with("_PATH") {
+            PATH
+        } else {
+            MARK
+        };
         assert_eq!(
-            places(&world().with(variable, MARK)),
+            places(&world().with(variable, value)),
             expected,
             "{variable}"
         );
