@@ -8,28 +8,20 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::chart;
+use crate::support::NAMESPACE;
 use crate::support::cluster::Cluster;
 use crate::support::issuer::{Issuer, Role, StandIn};
 use crate::support::kinds::{
     ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG, CONFIG_MAP, DAEMON_SET, Kind, MUTATING,
-    NAD, NAMESPACES, NETWORK_POLICY, PROMETHEUS_RULE, ROLE, ROLE_BINDING, SERVICE, SERVICE_MONITOR,
-    VALIDATING, text,
+    NAMESPACES, NETWORK_POLICY, ROLE, ROLE_BINDING, SERVICE, VALIDATING, text,
 };
 use crate::support::scene::{PATIENCE, Scene, both_webhooks};
 use crate::support::user::User;
 use crate::support::wait::{eventually, throughout};
-use crate::support::{NAMESPACE, manifests, world};
 
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// How long a repair may take. That on a busy machine a single one takes longer is no fault: see the fastest.
 const REPAIR: Duration = Duration::from_secs(2);
-/// How long what is watched for may go unnoticed on a busy machine.
-const NOTICED: Duration = Duration::from_secs(10);
-/// How long after an outage the operator may still be busy with it: the longest back-off, and a busy machine.
-const RECOVERY: Duration = Duration::from_secs(15);
-/// The definition that Multus brings.
-const NADS: &str = "network-attachment-definitions.k8s.cni.cncf.io";
-const EXPORTER: &str = "sriov-network-metrics-exporter";
 
 /// Everything that a user can see of an object, but for what the API server counts.
 fn content(object: &Value) -> Value {
@@ -164,7 +156,7 @@ async fn everything() -> Result<Scene> {
 #[tokio::test]
 async fn drift_of_each_kind_is_repaired_and_told() -> Result<()> {
     let scene = everything().await?;
-    is_quiet(&scene, "with workloads of their own").await?;
+    scene.is_quiet("with workloads of their own").await?;
     let mut slow = Vec::new();
     for (kind, name, change) in &meddling() {
         let path = format!("{}/{name}?fieldManager=meddler", kind.collection(None));
@@ -249,21 +241,10 @@ async fn what_others_add_stays(scene: &Scene) -> Result<()> {
     .await
 }
 
-/// There is not one request but for watches, Leases and Events, refused ones and those about unknown kinds included.
-async fn is_quiet(scene: &Scene, why: &str) -> Result<()> {
-    // Events and pairs come a moment after the condition.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = scene.requests()?.len();
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    let since = scene.requests()?.split_off(before);
-    ensure!(since.is_empty(), "{why} it asked {since:?}");
-    Ok(())
-}
-
 #[tokio::test]
 async fn at_rest_there_is_not_one_request_and_a_fight_is_spaced_out() -> Result<()> {
     let mut scene = Scene::registered().await?;
-    is_quiet(&scene, "at rest").await?;
+    scene.is_quiet("at rest").await?;
 
     // What others write into the status, or beside the spec, wakes nobody.
     let status = json!({ "injector": "theirs" });
@@ -273,7 +254,7 @@ async fn at_rest_there_is_not_one_request_and_a_fight_is_spaced_out() -> Result<
         .await?;
     let note = json!({ "metadata": { "annotations": { "note": "theirs" } } });
     scene.admin().merge(CONFIG, "default", &note).await?;
-    is_quiet(&scene, "after a change of the status").await?;
+    scene.is_quiet("after a change of the status").await?;
 
     // A change that changes no object costs the status of the new generation, and nothing else.
     let before = scene.requests()?.len();
@@ -343,168 +324,8 @@ async fn at_rest_nothing_is_asked_where_others_issue_certificates() -> Result<()
     let issuer = Issuer::new("cert-manager")?;
     let _stand_in = StandIn::start(scene.admin(), Role::CertManager, issuer);
     scene.is_ready().await?;
-    is_quiet(&scene, "with cert-manager").await?;
+    scene.is_quiet("with cert-manager").await?;
     scene.was_allowed_everything()
-}
-
-/// An object of a user's under a name of ours.
-fn of_a_user(kind: Kind, name: &str, content: &Value) -> Value {
-    let mut object = content.clone();
-    object["apiVersion"] = kind.api_version.into();
-    object["kind"] = kind.name.into();
-    object["metadata"] = json!({ "name": name, "namespace": NAMESPACE });
-    object
-}
-
-#[tokio::test]
-async fn missing_kinds_and_names_of_others_cost_nothing_and_their_change_is_noticed() -> Result<()>
-{
-    let mut scene = Scene::bare(Cluster::boot().await?).await?;
-    // Neither Multus nor the Prometheus operator.
-    let (networks, others): (Vec<Value>, Vec<Value>) = world::seeds()?
-        .into_iter()
-        .partition(|object| object["kind"] == NAD.name || text(object, "/metadata/name") == NADS);
-    world::load(scene.admin(), &others).await?;
-    for (name, value) in [
-        (
-            "METRICS_EXPORTER_IMAGE",
-            "example.com/metrics-exporter:test",
-        ),
-        (
-            "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
-            "example.com/kube-rbac-proxy:test",
-        ),
-        ("METRICS_EXPORTER_PROMETHEUS_OPERATOR_ENABLED", "true"),
-        ("METRICS_EXPORTER_PROMETHEUS_DEPLOY_RULES", "true"),
-    ] {
-        scene.operator.set(name, value);
-    }
-    let theirs = [
-        of_a_user(
-            SERVICE,
-            "network-resources-injector-service",
-            &json!({ "spec": { "ports": [{ "port": 80 }], "selector": { "app": "theirs" } } }),
-        ),
-        of_a_user(ROLE, "sriov-plugin", &json!({ "rules": [] })),
-        of_a_user(
-            CONFIG_MAP,
-            "nri-control-switches",
-            &json!({ "data": { "config.json": "{}" } }),
-        ),
-    ];
-    for object in &theirs {
-        scene.admin().create(object).await?;
-    }
-    let mut spec = both_webhooks();
-    spec["featureGates"] = json!({ "metricsExporter": true });
-    scene.configure(&spec).await?;
-    scene.operator.start()?;
-    let said = ["network-resources-injector-service", "Role sriov-plugin"];
-    scene
-        .is_not_ready("OperatorConfigSyncFailed", &said)
-        .await?;
-    is_quiet(&scene, "without kinds, beside others").await?;
-
-    // A pass asks for none of it again; it costs the status of the new generation.
-    let before = scene.requests()?.len();
-    scene.reconfigure(&json!({ "disableDrain": true })).await?;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let since = scene.requests()?.split_off(before);
-    ensure!(
-        since.len() == 1 && since[0].uri.contains("/default/status"),
-        "it asked {since:?}"
-    );
-
-    // Each name is taken as soon as it is free.
-    for object in &theirs {
-        let (kind, name) = (Kind::of(object)?, text(object, "/metadata/name"));
-        scene.admin().delete(kind, name).await?;
-        eventually(NOTICED, &format!("our {} {name}", kind.name), async || {
-            let now = scene.admin().must_get(kind, name).await?;
-            let label = &now["metadata"]["labels"][MANAGED_BY];
-            ensure!(*label == "sriov-operator", "it is {now}");
-            Ok(())
-        })
-        .await?;
-    }
-    scene.is_ready().await?;
-
-    // And kinds are noticed as soon as the server knows them.
-    for (kind, plural, name) in [
-        (SERVICE_MONITOR, "servicemonitors", EXPORTER),
-        (PROMETHEUS_RULE, "prometheusrules", "sriov-vf-rules"),
-    ] {
-        let crd = manifests::stand_in("monitoring.coreos.com", kind.name, plural, "Namespaced");
-        scene.admin().create(&crd).await?;
-        eventually(NOTICED, &format!("the {}", kind.name), async || {
-            scene.admin().must_get(kind, name).await
-        })
-        .await?;
-    }
-    world::load(scene.admin(), &networks).await?;
-    eventually(NOTICED, "pods of networks to be seen to", async || {
-        let pod = scene.admin().ask_create(&world::pod("app", "fast")).await?;
-        let pod = pod.object()?;
-        let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
-        ensure!(limits["openshift.io/fast_nics"] == "1", "{pod}");
-        Ok(())
-    })
-    .await?;
-    is_quiet(&scene, "with all kinds").await?;
-    scene.was_allowed_everything()
-}
-
-/// Longer than every time-out and back-off but that of forgetting an outage.
-const OUTAGE: Duration = Duration::from_secs(75);
-
-#[tokio::test]
-async fn an_api_server_that_is_gone_for_minutes_is_waited_for() -> Result<()> {
-    let mut scene = Scene::registered().await?;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let (process, files) = (scene.operator.process_id()?, scene.operator.open_files()?);
-
-    scene.cluster.stop_api_server();
-    tokio::time::sleep(OUTAGE).await;
-    ensure!(scene.operator.open_files()? <= files, "files leak");
-    let (healthy, _) = scene.operator.health().get("/healthz").await?;
-    ensure!(healthy == 200, "it is not alive");
-    scene.cluster.start_api_server().await?;
-
-    // At once it leads, follows, repairs and serves again.
-    let back = Instant::now();
-    let webhook = "network-resources-injector-config";
-    scene.admin().delete(MUTATING, webhook).await?;
-    scene.reconfigure(&json!({ "useCDI": true })).await?;
-    eventually(RECOVERY, "repairs", async || {
-        scene.admin().must_get(MUTATING, webhook).await
-    })
-    .await?;
-    eventually(RECOVERY, "the change to be followed", async || {
-        let plugin = scene
-            .admin()
-            .must_get(DAEMON_SET, "sriov-device-plugin")
-            .await?;
-        ensure!(plugin.to_string().contains("--use-cdi"), "{plugin}");
-        Ok(())
-    })
-    .await?;
-    eventually(RECOVERY, "pods to be injected", async || {
-        let pod = scene.admin().ask_create(&world::pod("app", "fast")).await?;
-        let pod = pod.object()?;
-        let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
-        ensure!(limits["openshift.io/fast_nics"] == "1", "{pod}");
-        Ok(())
-    })
-    .await?;
-    scene.operator.ready().await?;
-    scene.is_ready().await?;
-    println!("everything was well after {:?}", back.elapsed());
-    ensure!(scene.operator.process_id()? == process, "it was restarted");
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let now = scene.operator.open_files()?;
-    ensure!(now <= files + 8, "{files} open files became {now}");
-    // That it was refused things is no fault: a server that has just begun does not know its roles yet.
-    Ok(())
 }
 
 #[tokio::test]

@@ -277,6 +277,18 @@ impl Scene {
         Ok(calls)
     }
 
+    /// Fails unless there is not one request for a while but for watches, Leases and Events; refused ones and those about
+    /// unknown kinds count.
+    pub(crate) async fn is_quiet(&self, why: &str) -> Result<()> {
+        // Events and pairs come a moment after the condition.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let before = self.requests()?.len();
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let since = self.requests()?.split_off(before);
+        ensure!(since.is_empty(), "{why} it asked {since:?}");
+        Ok(())
+    }
+
     /// Fails when a role lacks what the operator asked for.
     pub(crate) fn was_allowed_everything(&self) -> Result<()> {
         let mut calls = self.cluster.calls()?;
