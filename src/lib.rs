@@ -24,7 +24,7 @@
 //! | --- | --- | --- |
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
 //! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`inject`], [`networks`], [`render`] | what is legal, what nodes are to be, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
-//! | I/O | [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
+//! | I/O | `retry`, [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
 //! | services | [`operator`], [`controllers`], [`admission`], [`server`], [`status`] | the reconciler of the config, the controllers beside it, the routes, the TLS listener, how it all stands |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
 
@@ -42,6 +42,7 @@ pub mod operator;
 pub mod platform;
 pub mod policy;
 pub mod render;
+mod retry;
 pub mod server;
 pub mod settings;
 pub mod status;

@@ -16,6 +16,7 @@ use super::{
     Applier, Kind, MANAGED_BY, MANAGED_BY_LABEL, ObjectRef, Watched, kinds::KINDS,
     tracker::Remembered,
 };
+use crate::retry::Pauses;
 
 type Metadata = PartialObjectMeta<DynamicObject>;
 type Events = std::pin::Pin<
@@ -128,11 +129,15 @@ fn events(client: &Client, namespace: &str, scan: Scan) -> Events {
         Some(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
         None => watcher::Config::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}")),
     };
-    Box::pin(
-        watcher(api, config)
-            .default_backoff()
-            .map(move |event| (scan.clone(), event)),
-    )
+    let events = watcher(api, config);
+    if scan.kind.is_optional() {
+        // Where nobody has the kind, it is asked for again and again, for ever: seldom, then.
+        let events = events.default_backoff();
+        Box::pin(events.map(move |event| (scan.clone(), event)))
+    } else {
+        let events = events.backoff(Pauses::default());
+        Box::pin(events.map(move |event| (scan.clone(), event)))
+    }
 }
 
 fn object(kind: &'static Kind, meta: &Metadata) -> ObjectRef {

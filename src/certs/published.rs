@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::keeper::store::FIELD_MANAGER;
+use crate::retry::Pauses;
 
 /// A webhook configuration of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,7 +131,7 @@ pub async fn watch_published(client: Client, published: watch::Sender<Published>
             watcher::Config::default().fields(&format!("metadata.name={}", configuration.name()));
         events.push(Box::pin(
             watcher(api, config)
-                .default_backoff()
+                .backoff(Pauses::default())
                 .map(move |event| (configuration, event)),
         ));
     }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig};
+use crate::retry::Pauses;
 
 /// An object that is watched: not known yet, not there, or there.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +84,7 @@ async fn observe<K>(
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut events = Box::pin(watcher(api, config).default_backoff());
+    let mut events = Box::pin(watcher(api, config).backoff(Pauses::default()));
     let mut listed = false;
     while let Some(event) = events.next().await {
         let next = match event {

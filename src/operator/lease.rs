@@ -18,6 +18,7 @@ use tracing::{debug, info, warn};
 
 mod campaign;
 
+use crate::retry::Pauses;
 use crate::settings::LeaderElection;
 use campaign::{Campaign, Step};
 
@@ -272,7 +273,7 @@ impl Contest {
 /// noticed at expiry.
 fn events(api: Api<Lease>) -> impl Stream<Item = Option<Lease>> + Send {
     watcher::watch_object(api, LEASE_NAME)
-        .default_backoff()
+        .backoff(Pauses::default())
         .filter_map(|event| async {
             event
                 .inspect_err(|error| debug!(%error, "the watch of the Lease is interrupted"))

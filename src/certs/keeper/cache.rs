@@ -15,6 +15,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::store::{KubeSecrets, SecretStore, StoreError};
+use crate::retry::Pauses;
 
 /// A store that remembers what it read, wrote and was shown.
 pub struct CachedSecrets<S = KubeSecrets> {
@@ -125,7 +126,7 @@ impl CachedSecrets {
             let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
             let name = name.clone();
             watcher(self.store.api(), config)
-                .default_backoff()
+                .backoff(Pauses::default())
                 .map(move |event| (name.clone(), event))
                 .boxed()
         }));

@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::ServingStore;
 use crate::certs::pair::PairContents;
+use crate::retry::Pauses;
 
 /// How often dates are looked at: a pair that was not yet valid becomes so, one in use expires.
 const LOOK_AT_DATES: Duration = Duration::from_secs(5);
@@ -31,7 +32,7 @@ pub async fn watch(client: Client, namespace: &str, store: Arc<ServingStore>) {
     let mut secrets = select_all(names.into_iter().map(|name| {
         let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
         watch_object(api, &name)
-            .default_backoff()
+            .backoff(Pauses::default())
             .map(move |event| (name.clone(), event))
             .boxed()
     }));
