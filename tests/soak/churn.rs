@@ -96,7 +96,7 @@ pub(crate) async fn begin(admin: &User, history: &History) -> Result<()> {
         let asked = Instant::now();
         history.changed(fact, asked, read(admin, fact).await?);
     }
-    for fact in [Fact::OperatorWebhook, Fact::Injector] {
+    for fact in [Fact::Defaulting, Fact::Validation, Fact::Injector] {
         history.changed(fact, Instant::now(), json!(true));
     }
     Ok(())
@@ -160,7 +160,7 @@ impl Writer {
                 let data = json!({ "data": data });
                 admin.merge(CONFIG_MAP, SWITCHES, &data).await.map(drop)
             }
-            Fact::OperatorWebhook | Fact::Injector => Ok(()),
+            Fact::Defaulting | Fact::Validation | Fact::Injector => Ok(()),
         }
     }
 }
@@ -178,7 +178,7 @@ async fn read(admin: &User, fact: Fact) -> Result<Value> {
             let map = admin.must_get(CONFIG_MAP, SWITCHES).await?;
             Some(model::switches_text(&map))
         }
-        Fact::OperatorWebhook | Fact::Injector => None,
+        Fact::Defaulting | Fact::Validation | Fact::Injector => None,
     };
     Ok(found.unwrap_or_default())
 }

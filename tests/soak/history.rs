@@ -12,8 +12,9 @@ use crate::lock;
 
 /// How old a state an answer may be given by: a store follows its watch, and this machine is busy.
 const LAG: Duration = Duration::from_secs(3);
-/// How long it may take until a webhook that is switched on or off is called or not.
-const SWITCHING: Duration = Duration::from_secs(12);
+/// How long it may take until a webhook that is switched on or off is called or not: the leader may just have been
+/// killed, and the API server as well.
+const SWITCHING: Duration = Duration::from_secs(25);
 /// How long versions are kept that are no longer in force.
 const KEPT: Duration = Duration::from_secs(180);
 
@@ -30,8 +31,10 @@ pub(crate) enum Fact {
     NicIds,
     /// The text in the injector's ConfigMap.
     Switches,
-    /// Whether policies are judged.
-    OperatorWebhook,
+    /// Whether policies get defaults.
+    Defaulting,
+    /// Whether policies are judged. Registered and removed by itself, a moment before or after the other.
+    Validation,
     /// Whether pods are injected into.
     Injector,
 }
@@ -170,7 +173,7 @@ impl History {
 
 impl Inner {
     fn possible(&self, fact: Fact, from: Instant, to: Instant) -> Vec<(&Value, Age)> {
-        let is_switch = matches!(fact, Fact::OperatorWebhook | Fact::Injector);
+        let is_switch = matches!(fact, Fact::Defaulting | Fact::Validation | Fact::Injector);
         let lag = if is_switch { SWITCHING } else { LAG };
         let mut oldest = from.checked_sub(lag).unwrap_or(from);
         if let Some((since, until)) = self.interrupted

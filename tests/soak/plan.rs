@@ -11,6 +11,17 @@ const RESTARTED_AFTER: Duration = Duration::from_secs(2);
 /// The longest time that the API server stays away.
 const LONGEST_AWAY: Duration = Duration::from_secs(60);
 
+/// How long the API server stays away the second time, in a run of that length.
+pub(crate) fn away(length: Duration) -> Duration {
+    (length / 20).min(LONGEST_AWAY)
+}
+
+/// How long a CA lasts, in seconds. Whatever is due for renewal while the API server is away has to last until it is
+/// back: that is a third of it, the time that the server takes to come up included.
+pub(crate) fn authority_lifetime(length: Duration) -> u64 {
+    60 + 3 * away(length).as_secs()
+}
+
 /// Something that is done at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
@@ -37,9 +48,8 @@ pub(crate) fn deeds(length: Duration) -> Vec<(Duration, Deed)> {
         at += KILL_EVERY;
     }
     // Once for a moment, once for long enough that everything that waits has to wait.
-    let away = (length / 20).min(LONGEST_AWAY);
     deeds.push((length * 3 / 10, Deed::RestartApiServer(Duration::ZERO)));
-    deeds.push((length * 6 / 10, Deed::RestartApiServer(away)));
+    deeds.push((length * 6 / 10, Deed::RestartApiServer(away(length))));
     deeds.sort_by_key(|(at, _)| *at);
     deeds
 }

@@ -53,7 +53,7 @@ struct Run {
 pub(crate) async fn run(seconds: u64, seed: u64) -> Result<bool> {
     let length = Duration::from_secs(seconds);
     println!("soak: {seconds} s, seed {seed}; a cluster is made ready");
-    let stage = Stage::prepare().await?;
+    let stage = Stage::prepare(length).await?;
     let admin = stage.cluster.admin().clone();
     let history = Arc::new(History::default());
     churn::begin(&admin, &history).await?;
@@ -173,6 +173,10 @@ impl Run {
             let Ok(sample) = Sample::take(&self.stage.replicas[replica], life.started).await else {
                 continue;
             };
+            if let Err(why) = self.stage.replicas[replica].health().ready().await {
+                let at = self.begun.elapsed().as_secs();
+                println!("[{at:>4} s] replica {}: {why:#}", replica + 1);
+            }
             if sample.leads && !self.leaders[replica] {
                 self.leaderships += 1;
             }
@@ -315,7 +319,11 @@ impl Run {
             return Ok(true);
         }
         for replica in &self.stage.replicas {
-            println!("the end of a replica's log:\n{}", replica.log(30));
+            let log = replica.log(usize::MAX);
+            // Of what was answered, the calls have told.
+            let told: Vec<&str> = log.lines().filter(|line| !line.contains("uid=")).collect();
+            let end = told.len().saturating_sub(40);
+            println!("the end of a replica's log:\n{}", told[end..].join("\n"));
         }
         Ok(false)
     }

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::history::{Fact, History};
 use crate::model::{self, NETWORKS, NODES, node_name};
+use crate::plan;
 use crate::support::cluster::Cluster;
 use crate::support::issuer::CONFIGURATIONS;
 use crate::support::kinds::{CONFIG, CONFIG_MAP, NODE_STATE};
@@ -24,9 +25,7 @@ use crate::tally::Tally;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long each setting stays.
 const STAYS: Duration = Duration::from_secs(5);
-const ARGUMENTS: [&str; 6] = [
-    "--ca-lifetime=60s",
-    "--certificate-lifetime=20s",
+const ARGUMENTS: [&str; 4] = [
     "--rotation-settle-time=2s",
     "--leader-elect-lease-duration=4s",
     "--leader-elect-renew-deadline=3s",
@@ -42,8 +41,9 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Both replicas are ready, both webhooks registered, everything is as the model begins.
-    pub(crate) async fn prepare() -> Result<Self> {
+    /// Both replicas are ready, both webhooks registered, everything is as the model begins. The longer the run, the
+    /// longer certificates last.
+    pub(crate) async fn prepare(length: Duration) -> Result<Self> {
         let cluster = Cluster::boot().await?;
         let admin = cluster.admin().clone();
         manifests::install(&admin).await?;
@@ -66,9 +66,16 @@ impl Stage {
         let spec = json!({ "enableInjector": true, "enableOperatorWebhook": true, "logLevel": 0 });
         admin.create(&world::config(&spec)).await?;
         for replica in &mut replicas {
+            let lasts = plan::authority_lifetime(length);
+            replica.argument(&format!("--ca-lifetime={lasts}s"));
+            replica.argument(&format!("--certificate-lifetime={}s", lasts * 4 / 5));
             for argument in ARGUMENTS {
                 replica.argument(argument);
             }
+            replica.set(
+                "METRICS_EXPORTER_IMAGE",
+                "example.com/metrics-exporter:test",
+            );
             proxy.add(replica.pod());
             replica.start()?;
         }
@@ -94,37 +101,33 @@ impl Stage {
     }
 }
 
-/// What the configuration is changed to, one after the other and again from the beginning. Two of them each switch a
-/// webhook off and on again; none takes a node away.
-fn settings() -> Vec<(Option<(Fact, bool)>, Value)> {
+/// What the configuration is changed to, one after the other and again from the beginning; with the facts that each
+/// switches on or off. None takes a node away.
+fn settings() -> Vec<(&'static [Fact], bool, Value)> {
     let worker = "node-role.kubernetes.io/worker";
+    let webhook = &[Fact::Defaulting, Fact::Validation];
+    let injector = &[Fact::Injector];
     vec![
-        (None, json!({ "logLevel": 1 })),
+        (&[], true, json!({ "logLevel": 1 })),
         (
-            None,
+            &[],
+            true,
             json!({ "configDaemonNodeSelector": { worker: "", "kubernetes.io/os": "linux" } }),
         ),
+        (injector, false, json!({ "enableInjector": false })),
+        (injector, true, json!({ "enableInjector": true })),
         (
-            Some((Fact::Injector, false)),
-            json!({ "enableInjector": false }),
+            &[],
+            true,
+            json!({ "featureGates": { "metricsExporter": true } }),
         ),
+        (&[], true, json!({ "configDaemonEnvVars": { "SOAK": "1" } })),
+        (&[], true, json!({ "useCDI": true, "logLevel": 0 })),
+        (webhook, false, json!({ "enableOperatorWebhook": false })),
+        (webhook, true, json!({ "enableOperatorWebhook": true })),
         (
-            Some((Fact::Injector, true)),
-            json!({ "enableInjector": true }),
-        ),
-        (None, json!({ "featureGates": { "metricsExporter": true } })),
-        (None, json!({ "configDaemonEnvVars": { "SOAK": "1" } })),
-        (None, json!({ "useCDI": true, "logLevel": 0 })),
-        (
-            Some((Fact::OperatorWebhook, false)),
-            json!({ "enableOperatorWebhook": false }),
-        ),
-        (
-            Some((Fact::OperatorWebhook, true)),
-            json!({ "enableOperatorWebhook": true }),
-        ),
-        (
-            None,
+            &[],
+            true,
             json!({
                 "configDaemonNodeSelector": null,
                 "featureGates": null,
@@ -181,10 +184,10 @@ async fn toggle(
     stop: Arc<AtomicBool>,
     made: Arc<AtomicUsize>,
 ) {
-    for (switched, spec) in settings().into_iter().cycle() {
+    for (switched, on, spec) in settings().into_iter().cycle() {
         let asked = Instant::now();
-        if let Some((fact, _)) = switched {
-            history.changing(fact);
+        for fact in switched {
+            history.changing(*fact);
         }
         let patch = json!({ "spec": spec });
         loop {
@@ -195,8 +198,8 @@ async fn toggle(
             tally.failed(tried, Instant::now(), &format!("the config: {error:#}"));
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        if let Some((fact, on)) = switched {
-            history.changed(fact, asked, json!(on));
+        for fact in switched {
+            history.changed(*fact, asked, json!(on));
         }
         made.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(STAYS).await;

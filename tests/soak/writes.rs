@@ -76,8 +76,8 @@ impl Purpose {
             changes,
             seconds,
         } = reasons;
-        // A CA lasts for a minute and is replaced in three steps; a certificate is issued every 13 s.
-        let rotation = seconds / 5 + 10;
+        // A CA lasts for a minute at least, and is replaced in three steps; a certificate is issued every half minute.
+        let rotation = seconds / 6 + 10;
         match self {
             // Switching a component off and on is a deletion and a creation.
             Self::RollOut => toggles + leaderships,
