@@ -351,6 +351,12 @@ async fn cert_manager_fills_in_secrets_and_bundles() -> Result<()> {
         says(&scene, "Degraded", &[name, complaint, "until"]).await?;
         both_answer(&scene).await?;
     }
+    scene
+        .tells(&[
+            ("CertificateRefused", "does not match"),
+            ("CertificateRefused", "missing or empty"),
+        ])
+        .await?;
     let failed = "sriov_operator_certificate_reloads_total{certificate=\"operator-webhook\",result=\"failed\"}";
     let failed = scene.operator.metric(failed).await?.unwrap_or_default();
     ensure!(failed >= 3.0, "{failed} failed reloads are counted");
@@ -530,7 +536,12 @@ async fn change_to(scene: &mut Scene, from: Mode, to: Mode) -> Result<Option<Sta
             for (service, name) in ENDPOINTS {
                 let pair = issuer.issue(service)?;
                 let wanted = secret(name, "kubernetes.io/tls", &pair, &bundle);
-                edit(scene, name, &wanted["data"]).await?;
+                if from == Mode::ServiceCa {
+                    scene.admin().delete(SECRET, name).await?;
+                    scene.admin().create(&wanted).await?;
+                } else {
+                    edit(scene, name, &wanted["data"]).await?;
+                }
                 answers(scene).await?;
             }
         }
@@ -623,7 +634,12 @@ async fn is_all_there_is(scene: &Scene, mode: Mode, expected: Option<&str>) -> R
 
 /// Goes from mode to mode, beginning with our own.
 async fn walk(modes: &[Mode]) -> Result<()> {
-    let mut scene = Scene::registered().await?;
+    let mut scene = Scene::installed().await?;
+    // For four times as long what the issuer before has signed is trusted beside ours.
+    scene.operator.argument("--rotation-settle-time=1s");
+    scene.configure(&both_webhooks()).await?;
+    scene.operator.start()?;
+    scene.is_ready().await?;
     both_answer(&scene).await?;
     let mut from = Mode::SelfSigned;
     for &to in modes {
