@@ -557,11 +557,11 @@ async fn change_to(scene: &mut Scene, from: Mode, to: Mode) -> Result<Option<Sta
     })
     .await?;
     scene.is_ready().await?;
+    both_answer(scene).await?;
     throughout(Duration::from_secs(1), "service by the new", async || {
         answers(scene).await
     })
     .await?;
-    both_answer(scene).await?;
     Ok(stand_in)
 }
 

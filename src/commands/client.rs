@@ -41,14 +41,12 @@ pub(super) async fn connect(kubeconfig: &[PathBuf]) -> Result<Client> {
 }
 
 /// The same, with limits on how long nothing may happen.
-fn bounded(config: Config) -> Config {
-    Config {
-        connect_timeout: Some(CONNECT_TIMEOUT),
-        read_timeout: Some(READ_TIMEOUT),
-        // It counts from the request, not from when a connection that is used again fell idle.
-        reset_reader_on_write: true,
-        ..config
-    }
+fn bounded(mut config: Config) -> Config {
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
+    // It counts from the request, not from when a connection that is used again fell idle.
+    config.reset_reader_on_write = true;
+    config
 }
 
 /// Refuses an API server that is too old. One that does not answer is judged when it does.

@@ -26,6 +26,8 @@ const RATE: u32 = 50;
 const TICK: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const TELL_EVERY: Duration = Duration::from_secs(10);
+/// How long a process may need until it is ready.
+const STARTING: Duration = Duration::from_secs(5);
 /// How long everything may take to come to rest.
 const SETTLING: Duration = Duration::from_secs(60);
 /// How long it is then watched.
@@ -173,9 +175,15 @@ impl Run {
             let Ok(sample) = Sample::take(&self.stage.replicas[replica], life.started).await else {
                 continue;
             };
-            if let Err(why) = self.stage.replicas[replica].health().ready().await {
+            let readiness = self.stage.replicas[replica].health().get("/readyz").await;
+            if let Ok((503, checks)) = readiness
+                && sample.age > STARTING
+            {
                 let at = self.begun.elapsed().as_secs();
-                println!("[{at:>4} s] replica {}: {why:#}", replica + 1);
+                let failed = checks.lines().filter(|line| line.starts_with("[-]"));
+                for check in failed {
+                    println!("[{at:>4} s] replica {} is not ready: {check}", replica + 1);
+                }
             }
             if sample.leads && !self.leaders[replica] {
                 self.leaderships += 1;

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::support::operator::Operator;
 
 /// When a process is taken to have everything that it will need.
-const WARM: Duration = Duration::from_secs(15);
+const WARM: Duration = Duration::from_secs(10);
 /// How many samples a figure is the median of.
-const WINDOW: usize = 10;
+const WINDOW: usize = 6;
 /// How much a process may grow after that, beside a tenth.
 const ROOM_MIB: f64 = 8.0;
 
