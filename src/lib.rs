@@ -23,7 +23,7 @@
 //! | layer | modules | owns |
 //! | --- | --- | --- |
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
-//! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`inject`], [`networks`], [`render`] | what is legal, what nodes are to be, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
+//! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`networks`], [`drain`], [`pools`], [`inject`], [`render`] | what is legal, what nodes and networks are to be, which node is drained when, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
 //! | I/O | `retry`, [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
 //! | services | [`operator`], [`controllers`], [`admission`], [`server`], [`status`] | the reconciler of the config, the controllers beside it, the routes, the TLS listener, how it all stands |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
@@ -34,6 +34,7 @@ pub mod apply;
 pub mod certs;
 pub mod commands;
 pub mod controllers;
+pub mod drain;
 pub mod features;
 pub mod inject;
 pub mod networks;
@@ -41,6 +42,7 @@ pub mod nodes;
 pub mod operator;
 pub mod platform;
 pub mod policy;
+pub mod pools;
 pub mod render;
 mod retry;
 pub mod server;

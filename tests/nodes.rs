@@ -18,6 +18,7 @@ const PLUGIN_CONFIG: &str = "device-plugin-config";
 const PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
 const KEEP_UNTIL: &str = "sriovnetwork.openshift.io/keep-state-until";
 const DESIRED: &str = "sriovnetwork.openshift.io/desired-state";
+const WANTED: &str = "sriovnetwork.openshift.io/state";
 const CURRENT: &str = "sriovnetwork.openshift.io/current-state";
 const WORKER: &str = "node-role.kubernetes.io/worker";
 
@@ -437,6 +438,9 @@ async fn what_the_reference_left_and_what_was_written_before_a_restart_is_not_wr
     }]);
     let mut node = worker("node-0");
     node["metadata"]["labels"][PLUGIN_LABEL] = "Enabled".into();
+    // It is drained, and its daemon works on it.
+    node["metadata"]["annotations"][WANTED] = "Drain_Required".into();
+    node["spec"] = json!({ "unschedulable": true });
     admin.create(&node).await?;
     for (name, range, priority) in [("a", "ens1f0#0-1", 10), ("b", "ens1f0#2-3", 20)] {
         admin
@@ -498,6 +502,13 @@ async fn what_the_reference_left_and_what_was_written_before_a_restart_is_not_wr
     join(admin, "node-1").await?;
     has_label(admin, "node-1", Some("Enabled")).await?;
     has_groups(admin, "node-1", &["ens1f0 0-1 a", "ens1f0 2-3 b"]).await?;
+    eventually(PATIENCE, "the daemon of node-1 may ask", async || {
+        let node = admin.must_get(NODE, "node-1").await?;
+        let wanted = &node["metadata"]["annotations"][WANTED];
+        ensure!(wanted == "Idle", "the Node says {wanted}");
+        Ok(())
+    })
+    .await?;
     scene.operator.stop().await?;
     let before = versions(admin).await?;
     scene.operator.start()?;

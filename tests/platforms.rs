@@ -38,16 +38,6 @@ async fn openshift() -> Result<Scene> {
     Ok(scene)
 }
 
-async fn learn(scene: &Scene, kinds: &[(Kind, &str)]) -> Result<()> {
-    for (kind, plural) in kinds {
-        let group = kind.api_version.trim_end_matches("/v1");
-        let crd = manifests::stand_in(group, kind.name, plural, "Cluster");
-        scene.admin().create(&crd).await?;
-        manifests::established(scene.admin(), text(&crd, "/metadata/name")).await?;
-    }
-    Ok(())
-}
-
 fn cluster(kind: Kind, content: &Value) -> Value {
     let mut object = content.clone();
     object["apiVersion"] = kind.api_version.into();
@@ -106,15 +96,8 @@ async fn kinds_of_openshift_that_are_missing_are_no_errors() -> Result<()> {
 #[tokio::test]
 async fn the_tls_profile_is_followed_and_the_units_come_and_go() -> Result<()> {
     let mut scene = openshift().await?;
-    learn(
-        &scene,
-        &[
-            (INFRASTRUCTURE, "infrastructures"),
-            (API_SERVER, "apiservers"),
-            (MACHINE_CONFIG, "machineconfigs"),
-        ],
-    )
-    .await?;
+    let kinds = [INFRASTRUCTURE, API_SERVER, MACHINE_CONFIG];
+    manifests::learn(scene.admin(), &kinds).await?;
     let topology = json!({ "status": { "controlPlaneTopology": "HighlyAvailable" } });
     scene
         .admin()

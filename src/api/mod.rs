@@ -36,9 +36,14 @@ pub const API_VERSION: &str = "sriovnetwork.openshift.io/v1";
 pub const DEFAULT_CONFIG_NAME: &str = "default";
 /// Finalizer of `SriovOperatorConfig/default`.
 pub const OPERATOR_CONFIG_FINALIZER: &str = "operatorconfig.finalizers.sriovnetwork.openshift.io";
+/// Finalizer of a `SriovNetworkPoolConfig` with OVS hardware offload.
+pub const POOL_CONFIG_FINALIZER: &str = "poolconfig.finalizers.sriovnetwork.openshift.io";
 
 /// Finalizer of the network kinds, for their network attachment definitions.
 pub const NETWORK_FINALIZER: &str = "netattdef.finalizers.sriovnetwork.openshift.io";
+/// The label of nodes that the device plugin's `DaemonSet` selects by: `Enabled` or `Disabled`.
+pub const DEVICE_PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
+
 /// Finalizer of pools, for their machine configuration.
 pub const POOL_FINALIZER: &str = "poolconfig.finalizers.sriovnetwork.openshift.io";
 

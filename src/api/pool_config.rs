@@ -38,6 +38,14 @@ pub struct SriovNetworkPoolConfigSpec {
     pub rdma_mode: Option<String>,
 }
 
+impl SriovNetworkPoolConfigSpec {
+    /// The MachineConfigPool whose nodes get OVS hardware offload. Such a pool chooses no nodes by itself.
+    pub fn offload_pool(&self) -> Option<&str> {
+        let name = self.ovs_hardware_offload_config.as_ref()?.name.as_deref()?;
+        (!name.is_empty()).then_some(name)
+    }
+}
+
 /// OVS hardware offload of a MachineConfigPool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OvsHardwareOffloadConfig {

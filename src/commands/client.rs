@@ -20,6 +20,22 @@ const OLDEST: (u32, u32) = (1, 30);
 
 /// A client for these kubeconfig files, merged as kubectl does; for the pod's ServiceAccount when there are none.
 pub(super) async fn connect(kubeconfig: &[PathBuf]) -> Result<Client> {
+    build(config(kubeconfig).await?)
+}
+
+/// The same, but it hands every refusal on instead of repeating the request: an eviction that a disruption budget
+/// refuses is answered like an overload, and would be asked for again within milliseconds.
+pub(super) async fn connect_once(kubeconfig: &[PathBuf]) -> Result<Client> {
+    let mut config = config(kubeconfig).await?;
+    config.default_retry = false;
+    build(config)
+}
+
+fn build(config: Config) -> Result<Client> {
+    Client::try_from(config).context("failed to set up the client for the API server")
+}
+
+async fn config(kubeconfig: &[PathBuf]) -> Result<Config> {
     let config = if kubeconfig.is_empty() {
         Config::incluster().context(
             "no kubeconfig is given (--kubeconfig, KUBECONFIG) and this is no pod with a ServiceAccount",
@@ -37,7 +53,7 @@ pub(super) async fn connect(kubeconfig: &[PathBuf]) -> Result<Client> {
             .await
             .context("the kubeconfig cannot be used")?
     };
-    Client::try_from(bounded(config)).context("failed to set up the client for the API server")
+    Ok(bounded(config))
 }
 
 /// The same, with limits on how long nothing may happen.

@@ -15,8 +15,10 @@ use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
     controllers::{
         self,
+        drain::{self, Clients, Drains},
         networks::Networks,
         nodes::{self, NodePolicies},
+        pools::{self, Pools},
     },
     inject::Loaded,
     networks,
@@ -85,9 +87,13 @@ async fn run(settings: Arc<Settings>) -> Result<()> {
         level,
     )?;
     let leadership = elect(&mut supervisor, &client, &settings, &serving.metrics);
+    let clients = Clients {
+        client,
+        once: client::connect_once(&settings.process.kubeconfig).await?,
+    };
     operate(
         &mut supervisor,
-        &client,
+        &clients,
         &settings,
         renderer,
         &serving,
@@ -158,13 +164,14 @@ struct Followed {
 
 fn operate(
     supervisor: &mut Supervisor,
-    client: &Client,
+    clients: &Clients,
     settings: &Arc<Settings>,
     renderer: Renderer,
     serving: &Serving,
     followed: Followed,
     leadership: watch::Receiver<Leadership>,
 ) -> Result<()> {
+    let client = &clients.client;
     let namespace = settings.process.namespace.clone();
     let (config, config_rx) = watch::channel(Observed::Unknown);
     let (own_namespace, namespace_rx) = watch::channel(Observed::Unknown);
@@ -243,11 +250,49 @@ fn operate(
     };
     let (client, metrics) = (client.clone(), Arc::clone(&serving.metrics));
     let stopping = supervisor.stopping(Stage::Writing);
+    let (following, telling) = (leadership.clone(), events.clone());
     writing(supervisor, "networks", async move {
-        let start = |queue: &_| Networks::start(&client, &setting, &events, &metrics, queue);
-        controllers::run(start, leadership, Arc::clone(&metrics), stopping).await;
+        let start = |queue: &_| Networks::start(&client, &setting, &telling, &metrics, queue);
+        controllers::run(start, following, Arc::clone(&metrics), stopping).await;
     });
+    drain(supervisor, clients, settings, &events, serving, leadership);
     Ok(())
+}
+
+/// Starts the controllers of pools: which nodes are drained when, and hardware offload.
+fn drain(
+    supervisor: &mut Supervisor,
+    clients: &Clients,
+    settings: &Settings,
+    events: &Events,
+    serving: &Serving,
+    leadership: watch::Receiver<Leadership>,
+) {
+    let namespace = settings.process.namespace.clone();
+    let is_openshift = settings.components.cluster_type == ClusterType::OpenShift;
+    let pools = pools::Setting {
+        namespace: namespace.clone(),
+        is_openshift,
+    };
+    let drains = drain::Setting {
+        namespace,
+        resource_prefix: settings.components.resource_prefix.clone(),
+        is_openshift,
+    };
+    let stopping = supervisor.stopping(Stage::Writing);
+    let (metrics, following) = (Arc::clone(&serving.metrics), leadership.clone());
+    let (client, telling) = (clients.client.clone(), events.clone());
+    writing(supervisor, "pools", async move {
+        let start = |queue: &_| Pools::start(&client, &pools, &telling, queue);
+        controllers::run(start, following, metrics, stopping).await;
+    });
+    let stopping = supervisor.stopping(Stage::Writing);
+    let metrics = Arc::clone(&serving.metrics);
+    let (clients, telling) = (clients.clone(), events.clone());
+    writing(supervisor, "drain", async move {
+        let start = |queue: &_| Drains::start(&clients, &drains, &telling, queue);
+        controllers::run(start, leadership, metrics, stopping).await;
+    });
 }
 
 /// Runs something that writes while this replica leads. To end before its stage does is a failure.

@@ -10,8 +10,12 @@
 //! be cut short at any point: the next leader starts from what is in the cluster. So what costs something, such as
 //! whether an object is as wanted, is answered by the stores, and a pass with nothing to do makes no call.
 
+mod calls;
+pub mod drain;
 pub mod networks;
 pub mod nodes;
+mod openshift;
+pub mod pools;
 mod queue;
 
 use std::{
@@ -28,8 +32,9 @@ use futures::{
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
+pub use calls::Error;
 pub use queue::Queue;
 
 use crate::{operator::lease::Leadership, server::metrics::Metrics, stores::Mirror};
@@ -58,7 +63,10 @@ pub trait Controller: Send + Sync + 'static {
 
     /// Brings what belongs to `key` to what it should be. Never called twice at a time for one key, and not before all
     /// stores are filled.
-    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Outcome> + Send;
+    ///
+    /// # Errors
+    /// A call that failed: the pass is made again.
+    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Outcome, Error>> + Send;
 }
 
 /// Runs a controller while this replica leads, until `shutdown`.
@@ -121,7 +129,17 @@ async fn lead<C: Controller>(
 
 async fn one<C: Controller>(controller: &C, key: C::Key, queue: &Queue<C::Key>, metrics: &Metrics) {
     let started = Instant::now();
-    let outcome = controller.reconcile(&key).await;
+    let outcome = match controller.reconcile(&key).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_outdated() => {
+            debug!(controller = C::NAME, ?key, %error, "to be looked at again");
+            Outcome::Retry
+        }
+        Err(error) => {
+            warn!(controller = C::NAME, ?key, %error, "failed to reconcile");
+            Outcome::Retry
+        }
+    };
     let result = match outcome {
         Outcome::Done => "success",
         Outcome::Again(_) => "requeue_after",

@@ -111,7 +111,11 @@ fn of<S: NetworkSpec + DeserializeOwned + Default>(
     Ok(Attachment {
         network: network.clone(),
         namespace,
-        resource: format!("{}/{}", setting.resource_prefix, spec.resource_name()),
+        resource: format!(
+            "{}/{}",
+            setting.resource_prefix,
+            spec.common().resource_name
+        ),
         config,
         owner_uid,
     })
@@ -119,7 +123,8 @@ fn of<S: NetworkSpec + DeserializeOwned + Default>(
 
 /// Where the definition of a network is.
 pub fn target(network: &NetworkRef, spec: &impl NetworkSpec) -> String {
-    spec.network_namespace()
+    spec.common()
+        .network_namespace
         .unwrap_or(&network.namespace)
         .to_owned()
 }
@@ -135,7 +140,7 @@ pub fn check(
     operator_namespace: &str,
 ) -> Result<String, Vec<Fault>> {
     let mut faults = Vec::new();
-    if let Some(target) = spec.network_namespace() {
+    if let Some(target) = spec.common().network_namespace {
         let field = "spec.networkNamespace";
         if network.namespace != operator_namespace {
             let detail = format!(
@@ -148,9 +153,9 @@ pub fn check(
         }
     }
     // A resource's name follows the rules of a label's value; an empty one is a network without a resource.
-    if labels::value_fault(spec.resource_name()).is_some() {
+    if labels::value_fault(spec.common().resource_name).is_some() {
         let detail = "a resource name has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit";
-        let resource = spec.resource_name();
+        let resource = spec.common().resource_name;
         faults.push(Fault::invalid("spec.resourceName", resource, detail));
     }
     match spec.config(&network.name) {

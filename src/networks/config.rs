@@ -17,17 +17,41 @@ const CNI_VERSION: &str = "1.0.0";
 
 /// A kind of network, as far as its configuration goes.
 pub trait NetworkSpec {
-    /// The resource whose virtual functions are used, without prefix.
-    fn resource_name(&self) -> &str;
-
-    /// The namespace that the network is for, when it is not its own.
-    fn network_namespace(&self) -> Option<&str>;
+    /// What all kinds have.
+    fn common(&self) -> Common<'_>;
 
     /// The configuration for a network of that name.
     ///
     /// # Errors
     /// Every fault of the spec's fields.
     fn config(&self, name: &str) -> Result<String, Vec<Fault>>;
+}
+
+/// The fields that all kinds of networks have. No text but `resource_name` is empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Common<'a> {
+    /// The resource whose virtual functions are used, without prefix.
+    pub resource_name: &'a str,
+    /// The namespace that the network is for, when it is not its own.
+    pub network_namespace: Option<&'a str>,
+    ipam: Option<&'a str>,
+    capabilities: Option<&'a str>,
+    meta_plugins: Option<&'a str>,
+}
+
+/// The fields of the same name.
+macro_rules! common {
+    () => {
+        fn common(&self) -> Common<'_> {
+            Common {
+                resource_name: &self.resource_name,
+                network_namespace: given(self.network_namespace.as_ref()),
+                ipam: given(self.ipam.as_ref()),
+                capabilities: given(self.capabilities.as_ref()),
+                meta_plugins: given(self.meta_plugins.as_ref()),
+            }
+        }
+    };
 }
 
 #[derive(Serialize)]
@@ -116,20 +140,10 @@ struct Chain<'a> {
 }
 
 impl NetworkSpec for SriovNetworkSpec {
-    fn resource_name(&self) -> &str {
-        &self.resource_name
-    }
-
-    fn network_namespace(&self) -> Option<&str> {
-        given(self.network_namespace.as_ref())
-    }
+    common!();
 
     fn config(&self, name: &str) -> Result<String, Vec<Fault>> {
-        let texts = Texts::parse(
-            self.ipam.as_deref(),
-            self.capabilities.as_deref(),
-            self.meta_plugins.as_deref(),
-        )?;
+        let texts = Texts::parse(&self.common())?;
         let plugin = Sriov {
             plugin: "sriov",
             vlan: self.vlan.unwrap_or_default(),
@@ -150,20 +164,10 @@ impl NetworkSpec for SriovNetworkSpec {
 }
 
 impl NetworkSpec for SriovIBNetworkSpec {
-    fn resource_name(&self) -> &str {
-        &self.resource_name
-    }
-
-    fn network_namespace(&self) -> Option<&str> {
-        given(self.network_namespace.as_ref())
-    }
+    common!();
 
     fn config(&self, name: &str) -> Result<String, Vec<Fault>> {
-        let texts = Texts::parse(
-            self.ipam.as_deref(),
-            self.capabilities.as_deref(),
-            self.meta_plugins.as_deref(),
-        )?;
+        let texts = Texts::parse(&self.common())?;
         let plugin = IbSriov {
             plugin: "ib-sriov",
             capabilities: texts.capabilities,
@@ -175,20 +179,10 @@ impl NetworkSpec for SriovIBNetworkSpec {
 }
 
 impl NetworkSpec for OVSNetworkSpec {
-    fn resource_name(&self) -> &str {
-        &self.resource_name
-    }
-
-    fn network_namespace(&self) -> Option<&str> {
-        given(self.network_namespace.as_ref())
-    }
+    common!();
 
     fn config(&self, name: &str) -> Result<String, Vec<Fault>> {
-        let texts = Texts::parse(
-            self.ipam.as_deref(),
-            self.capabilities.as_deref(),
-            self.meta_plugins.as_deref(),
-        );
+        let texts = Texts::parse(&self.common());
         // The schema has no minimum.
         let mtu = self.mtu.unwrap_or_default();
         let negative = (mtu < 0).then(|| Fault::invalid("spec.mtu", mtu, "must not be negative"));
@@ -231,17 +225,13 @@ struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn parse(
-        ipam: Option<&'a str>,
-        capabilities: Option<&'a str>,
-        meta_plugins: Option<&'a str>,
-    ) -> Result<Self, Vec<Fault>> {
-        let ipam = written(ipam).unwrap_or("{}");
+    fn parse(fields: &Common<'a>) -> Result<Self, Vec<Fault>> {
+        let ipam = written(fields.ipam).unwrap_or("{}");
         let ipam = json::object(ipam).map_err(fault("spec.ipam", ipam));
-        let capabilities = written(capabilities)
+        let capabilities = written(fields.capabilities)
             .map(|text| json::object(text).map_err(fault("spec.capabilities", text)))
             .transpose();
-        let meta_plugins = written(meta_plugins)
+        let meta_plugins = written(fields.meta_plugins)
             .map(|text| plugins(text).map_err(fault("spec.metaPlugins", text)))
             .transpose();
         match (ipam, capabilities, meta_plugins) {

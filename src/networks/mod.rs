@@ -15,7 +15,7 @@ pub use attachment::{
     Attachment, LAST_NAMESPACE_ANNOTATION, OWNER_ANNOTATION, RESOURCE_ANNOTATION, Setting,
     attachment, check, target,
 };
-pub use config::NetworkSpec;
+pub use config::{Common, NetworkSpec};
 
 use crate::api::GROUP;
 

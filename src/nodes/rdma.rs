@@ -1,7 +1,7 @@
 //! The RDMA mode of a node: that of the one pool that selects it.
 
 use crate::{
-    api::{SriovNetworkPoolConfigSpec, pool_config::OvsHardwareOffloadConfig},
+    api::SriovNetworkPoolConfigSpec,
     policy::label_selector::{Selector, SelectorError},
 };
 
@@ -26,12 +26,7 @@ pub enum Mode<'a> {
 impl Pool {
     /// Reads a pool; nothing when it is one for OVS hardware offload, which chooses no nodes.
     pub fn new(name: &str, spec: &SriovNetworkPoolConfigSpec) -> Option<Self> {
-        let offload = spec
-            .ovs_hardware_offload_config
-            .as_ref()
-            .and_then(|OvsHardwareOffloadConfig { name }| name.as_deref())
-            .is_some_and(|name| !name.is_empty());
-        (!offload).then(|| Self {
+        spec.offload_pool().is_none().then(|| Self {
             name: name.into(),
             mode: spec
                 .rdma_mode

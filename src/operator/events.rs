@@ -72,6 +72,18 @@ pub enum Reason {
     InvalidNodeSelector,
     /// There is no room for the configuration of every node's device plugin.
     DevicePluginConfigFull,
+    /// A node begins to be drained.
+    DrainStarted,
+    /// A node waits until it may be drained, which needs nobody's help.
+    DrainWaiting,
+    /// A node is not drained, or not further, until somebody does something about it.
+    DrainBlocked,
+    /// A node is drained: its daemon may go on.
+    DrainCompleted,
+    /// A node is back in use after its drain.
+    DrainEnded,
+    /// What a pool asks for cannot be made.
+    OffloadBlocked,
 }
 
 impl Reason {
@@ -81,6 +93,11 @@ impl Reason {
             Self::ComponentEnabled | Self::ComponentDisabled => "Rollout",
             Self::DriftRepaired | Self::RepairsSpacedOut => "Repair",
             Self::CertificateRenewed | Self::CertificateRefused => "Certificate",
+            Self::DrainStarted | Self::DrainWaiting | Self::DrainBlocked | Self::DrainCompleted => {
+                "DrainNode"
+            }
+            Self::DrainEnded => "CompleteDrain",
+            Self::OffloadBlocked => "ConfigureOffload",
             Self::UnknownFeatureGate
             | Self::InvalidSwitches
             | Self::InvalidPolicy
@@ -98,7 +115,11 @@ impl Reason {
             | Self::ReadyChanged
             | Self::ComponentEnabled
             | Self::ComponentDisabled
-            | Self::CertificateRenewed => "Normal",
+            | Self::CertificateRenewed
+            | Self::DrainStarted
+            | Self::DrainWaiting
+            | Self::DrainCompleted
+            | Self::DrainEnded => "Normal",
             Self::DriftRepaired
             | Self::RepairsSpacedOut
             | Self::CertificateRefused
@@ -109,7 +130,9 @@ impl Reason {
             | Self::InvalidPool
             | Self::AmbiguousPools
             | Self::InvalidNodeSelector
-            | Self::DevicePluginConfigFull => "Warning",
+            | Self::DevicePluginConfigFull
+            | Self::DrainBlocked
+            | Self::OffloadBlocked => "Warning",
         }
     }
 }

@@ -15,6 +15,7 @@ mod defaults;
 pub mod fault;
 pub mod label_selector;
 pub mod labels;
+pub mod max_unavailable;
 pub mod net_filter;
 mod network;
 pub mod nic;

@@ -2,7 +2,13 @@
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Verdict, decode::Review, fault::Fault, labels};
+use super::{
+    Verdict,
+    decode::Review,
+    fault::Fault,
+    labels,
+    max_unavailable::{LEGAL, MaxUnavailable},
+};
 use crate::api::{
     SriovNetworkPoolConfigSpec,
     pool_config::{LabelSelector, LabelSelectorRequirement},
@@ -12,10 +18,7 @@ pub(super) fn validate(review: &Review<'_>, verdict: &mut Verdict) {
     let Some(spec) = review.decode::<SriovNetworkPoolConfigSpec>(&[], verdict) else {
         return;
     };
-    let offload = spec
-        .ovs_hardware_offload_config
-        .and_then(|config| config.name)
-        .is_some_and(|name| !name.is_empty());
+    let offload = spec.offload_pool().is_some();
     let mut not_with_offload = |field: &str, set: bool| {
         if offload && set {
             verdict.fault(Fault::forbidden(
@@ -35,22 +38,20 @@ pub(super) fn validate(review: &Review<'_>, verdict: &mut Verdict) {
 }
 
 fn check_max_unavailable(most: &IntOrString, verdict: &mut Verdict) {
-    const LEGAL: &str = "must be a number from 0, or a percentage from 1% to 100%";
+    if MaxUnavailable::parse(most).is_some() {
+        return;
+    }
     match most {
-        IntOrString::Int(number) if *number >= 0 => {}
         IntOrString::Int(number) => {
             verdict.fault(Fault::invalid("spec.maxUnavailable", number, LEGAL));
         }
         IntOrString::String(text) => {
-            let percent = text.strip_suffix('%').and_then(|n| n.parse::<u32>().ok());
-            if percent.is_none_or(|n| !(1..=100).contains(&n)) {
-                let detail = if text.parse::<u32>().is_ok() {
-                    format!("{LEGAL}; a number is written without quotes")
-                } else {
-                    LEGAL.to_owned()
-                };
-                verdict.fault(Fault::invalid("spec.maxUnavailable", text, detail));
-            }
+            let detail = if text.parse::<u32>().is_ok() {
+                format!("{LEGAL}; a number is written without quotes")
+            } else {
+                LEGAL.to_owned()
+            };
+            verdict.fault(Fault::invalid("spec.maxUnavailable", text, detail));
         }
     }
 }

@@ -13,7 +13,7 @@ mod components;
 mod conditions;
 mod error;
 mod facts;
-mod objects;
+pub mod objects;
 mod renderer;
 #[cfg(test)]
 mod tests;

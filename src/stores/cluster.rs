@@ -74,12 +74,7 @@ impl ClusterStores {
             heads: Heads::default(),
             listener: listener.clone(),
         });
-        let nodes = Source {
-            what: "nodes",
-            path: "/api/v1/nodes".to_owned(),
-            name: None,
-            metadata_only: false,
-        };
+        let nodes = Source::all("nodes", "/api/v1/nodes".to_owned());
         let states = collection::<SriovNetworkNodeState>("sriovnetworknodestates", namespace);
         let (policy_watch, policy_mirror) = mirror(client, policies.source.clone(), &policies.sink);
         let (others, mut mirrors): (Vec<_>, Vec<_>) = [
@@ -244,21 +239,12 @@ impl LivePolicies {
 }
 
 fn collection<K: Resource<DynamicType = ()>>(what: &'static str, namespace: &str) -> Source {
-    Source {
-        what,
-        path: K::url_path(&(), Some(namespace)),
-        name: None,
-        metadata_only: false,
-    }
+    Source::all(what, K::url_path(&(), Some(namespace)))
 }
 
 pub(super) fn config_map(name: &'static str, namespace: &str) -> Source {
-    Source {
-        what: name,
-        path: format!("/api/v1/namespaces/{namespace}/configmaps"),
-        name: Some(name),
-        metadata_only: false,
-    }
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    Source::all(name, path).named(name)
 }
 
 #[cfg(test)]

@@ -22,12 +22,8 @@ impl ConfigStore {
     #[must_use]
     pub fn start(client: &kube::Client, namespace: &str) -> (Arc<Self>, Mirror) {
         let config = Arc::new(ConfigSink::new());
-        let source = Source {
-            what: "sriovoperatorconfigs",
-            path: SriovOperatorConfig::url_path(&(), Some(namespace)),
-            name: Some(DEFAULT_CONFIG_NAME),
-            metadata_only: false,
-        };
+        let path = SriovOperatorConfig::url_path(&(), Some(namespace));
+        let source = Source::all("sriovoperatorconfigs", path).named(DEFAULT_CONFIG_NAME);
         let (watched, mirror) = mirror(client, source, &config);
         (Arc::new(Self { config, watched }), mirror)
     }

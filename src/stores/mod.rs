@@ -35,3 +35,4 @@ pub use nads::ReadError;
 pub use object::{Key, at_least as is_at_least};
 pub use objects::{Change, Objects};
 pub use pods::{PodStores, SWITCHES};
+pub use source::Source;

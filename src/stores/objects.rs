@@ -49,7 +49,7 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
         path: String,
         on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
     ) -> (Arc<Self>, Mirror) {
-        Self::mirror_of(client, what, path, None, on_change)
+        Self::mirror_of(client, Source::all(what, path), on_change)
     }
 
     /// Only the object called `name` of the collection at `path`.
@@ -59,22 +59,15 @@ impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Objects<T> {
         path: String,
         on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
     ) -> (Arc<Self>, Mirror) {
-        Self::mirror_of(client, name, path, Some(name), on_change)
+        Self::mirror_of(client, Source::all(name, path).named(name), on_change)
     }
 
-    fn mirror_of(
+    /// The same of what a source selects.
+    pub fn mirror_of(
         client: &kube::Client,
-        what: &'static str,
-        path: String,
-        name: Option<&'static str>,
+        source: Source,
         on_change: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
     ) -> (Arc<Self>, Mirror) {
-        let source = Source {
-            what,
-            path,
-            name,
-            metadata_only: false,
-        };
         let objects = Arc::new(Self {
             held: RwLock::default(),
             order: Mutex::default(),

@@ -35,12 +35,7 @@ impl PodStores {
     ) -> (Arc<Self>, Vec<Mirror>) {
         let nads = Arc::new(NadStore::new(client.clone(), resource_keys));
         let switches = Arc::new(SwitchSink::new(start_up));
-        let all = Source {
-            what: "network-attachment-definitions",
-            path: ALL.to_owned(),
-            name: None,
-            metadata_only: true,
-        };
+        let all = Source::all("network-attachment-definitions", ALL.to_owned()).of_metadata();
         let (nad_watch, nad_mirror) = mirror(client, all, &nads);
         let (switch_watch, switch_mirror) =
             mirror(client, config_map(SWITCHES, namespace), &switches);

@@ -14,20 +14,51 @@ use super::object::{Object, Page};
 const PAGE_SIZE: u32 = 250;
 /// What one page may take.
 const PAGE_WITHIN: Duration = Duration::from_secs(30);
+
 /// Which collection is mirrored.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
+pub struct Source {
     /// What it is called in logs and metrics: the plural of the kind, or the object's name.
     pub(super) what: &'static str,
     /// The collection's path at the API server.
     pub(super) path: String,
-    /// Only the object of this name.
-    pub(super) name: Option<&'static str>,
+    /// Only the objects that this field selector selects.
+    fields: Option<String>,
     /// Metadata is enough.
-    pub(super) metadata_only: bool,
+    metadata_only: bool,
 }
 
 impl Source {
+    /// The collection at `path`, called `what` in logs.
+    pub fn all(what: &'static str, path: String) -> Self {
+        Self {
+            what,
+            path,
+            fields: None,
+            metadata_only: false,
+        }
+    }
+
+    /// Only the objects whose `field` is `value`.
+    #[must_use]
+    pub fn with(mut self, field: &str, value: &str) -> Self {
+        self.fields = Some(format!("{field}={value}"));
+        self
+    }
+
+    /// Only the object of that name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        self.with("metadata.name", name)
+    }
+
+    /// Only the metadata of the objects.
+    #[must_use]
+    pub fn of_metadata(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+
     /// The request for one watch from `version` on, which the server is to end after `seconds`.
     pub(super) fn watch(
         &self,
@@ -35,7 +66,7 @@ impl Source {
         seconds: u32,
     ) -> Result<http::Request<Vec<u8>>, Interruption> {
         let params = WatchParams {
-            field_selector: self.field_selector(),
+            field_selector: self.fields.clone(),
             timeout: Some(seconds),
             bookmarks: true,
             ..WatchParams::default()
@@ -56,7 +87,7 @@ impl Source {
     ) -> Result<String, Interruption> {
         let mut params = ListParams {
             limit: Some(PAGE_SIZE),
-            field_selector: self.field_selector(),
+            field_selector: self.fields.clone(),
             ..ListParams::default()
         };
         loop {
@@ -75,10 +106,6 @@ impl Source {
                     .ok_or(Interruption::NoVersion);
             }
         }
-    }
-
-    fn field_selector(&self) -> Option<String> {
-        self.name.map(|name| format!("metadata.name={name}"))
     }
 }
 

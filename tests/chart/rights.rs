@@ -18,9 +18,10 @@ const SECRETS: [&str; 3] = [
     "network-resources-injector-cert",
 ];
 /// What is made by a POST, which cannot be granted by name.
-const POSTED: [(&str, &str); 4] = [
+const POSTED: [(&str, &str); 5] = [
     ("", "configmaps"),
     ("", "secrets"),
+    ("", "pods/eviction"),
     ("coordination.k8s.io", "leases"),
     ("events.k8s.io", "events"),
 ];
@@ -117,7 +118,7 @@ fn what_is_granted_without_a_name_is_reading_posting_and_the_configuration() -> 
                 "create" => may_post,
                 // An Event that repeats is counted up.
                 "patch" if resource == Some("events") => true,
-                // A node is labelled for its device plugin, whose pods are restarted.
+                // A node is labelled for its device plugin, whose pods are restarted, and cordoned for its drain.
                 "patch" if key == Some(("", "nodes")) => true,
                 "delete" if key == Some(("", "pods")) => true,
                 "patch" => group == Some("sriovnetwork.openshift.io"),

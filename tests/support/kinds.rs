@@ -13,7 +13,8 @@ pub(crate) struct Kind {
     pub(crate) api_version: &'static str,
     /// `kind` in manifests.
     pub(crate) name: &'static str,
-    plural: &'static str,
+    /// In paths.
+    pub(crate) plural: &'static str,
     namespaced: bool,
 }
 
@@ -47,6 +48,7 @@ kinds! {
     API_SERVER = "config.openshift.io/v1" "APIServer" "apiservers" false;
     DAEMON_SET = "apps/v1" "DaemonSet" "daemonsets" true;
     DEPLOYMENT = "apps/v1" "Deployment" "deployments" true;
+    DISRUPTION_BUDGET = "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" true;
     ENDPOINT_SLICE = "discovery.k8s.io/v1" "EndpointSlice" "endpointslices" true;
     LEASE = "coordination.k8s.io/v1" "Lease" "leases" true;
     NETWORK_POLICY = "networking.k8s.io/v1" "NetworkPolicy" "networkpolicies" true;
@@ -58,6 +60,7 @@ kinds! {
     MUTATING = "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations" false;
     VALIDATING = "admissionregistration.k8s.io/v1" "ValidatingWebhookConfiguration" "validatingwebhookconfigurations" false;
     NAD = "k8s.cni.cncf.io/v1" "NetworkAttachmentDefinition" "network-attachment-definitions" true;
+    MACHINE_CONFIG_POOL = "machineconfiguration.openshift.io/v1" "MachineConfigPool" "machineconfigpools" false;
     CONFIG = "sriovnetwork.openshift.io/v1" "SriovOperatorConfig" "sriovoperatorconfigs" true;
     POLICY = "sriovnetwork.openshift.io/v1" "SriovNetworkNodePolicy" "sriovnetworknodepolicies" true;
     NODE_STATE = "sriovnetwork.openshift.io/v1" "SriovNetworkNodeState" "sriovnetworknodestates" true;

@@ -78,6 +78,17 @@ pub(crate) fn stand_in(group: &str, kind: &str, plural: &str, scope: &str) -> Va
     })
 }
 
+/// Makes the API server know cluster-scoped kinds of OpenShift, with any content.
+pub(crate) async fn learn(admin: &User, kinds: &[Kind]) -> Result<()> {
+    for kind in kinds {
+        let group = kind.api_version.trim_end_matches("/v1");
+        let crd = stand_in(group, kind.name, kind.plural, "Cluster");
+        admin.create(&crd).await?;
+        established(admin, text(&crd, "/metadata/name")).await?;
+    }
+    Ok(())
+}
+
 /// Waits until a CRD is served.
 pub(crate) async fn established(admin: &User, name: &str) -> Result<()> {
     eventually(PATIENCE, &format!("CRD {name} to be served"), async || {

@@ -19,15 +19,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use parking_lot::Mutex;
-use tracing::{debug, info, warn};
+use tracing::info;
 
 use self::{
-    calls::{Answer, Calls, Error},
+    calls::Calls,
     objects::{Definition, Network},
     plan::{Finalizer, Make, Note, Plan, Ready, View, plan},
     stores::Stores,
 };
-use super::{Controller, Outcome, Queue};
+use super::{Controller, Error, Outcome, Queue, calls::Answer};
 use crate::{
     api::API_VERSION,
     apply::Repairs,
@@ -80,7 +80,7 @@ impl Controller for Networks {
     const NAME: &'static str = "networks";
     const WORKERS: usize = 4;
 
-    async fn reconcile(&self, network: &NetworkRef) -> Outcome {
+    async fn reconcile(&self, network: &NetworkRef) -> Result<Outcome, Error> {
         let object = self
             .stores
             .networks(network.kind)
@@ -95,20 +95,9 @@ impl Controller for Networks {
             installed: self.stores.installed(&self.setting.namespace),
             namespace: &|namespace| self.stores.namespaces.get("", namespace),
         });
-        let result = match &object {
+        match &object {
             Some(object) => self.carry_out(network, object, plan).await,
             None => self.clear(network, plan).await,
-        };
-        match result {
-            Ok(outcome) => outcome,
-            Err(Error::Outdated(what)) => {
-                debug!(%network, what, "has changed meanwhile, to be looked at again");
-                Outcome::Retry
-            }
-            Err(error) => {
-                warn!(%network, %error, "failed to reconcile");
-                Outcome::Retry
-            }
         }
     }
 }
@@ -151,7 +140,7 @@ impl Networks {
                     self.report(network, object, &ready).await?;
                     return Ok(outcome);
                 }
-                Err(error @ Error::Outdated(_)) => return Err(error),
+                Err(error) if error.is_outdated() => return Err(error),
                 Err(error) => {
                     self.metrics.operator.applied(COMPONENT, "failed");
                     let ready = Ready::invalid(error.to_string());

@@ -13,6 +13,7 @@
 //! on for each node that it touches, and only what differs is written.
 
 mod plugin_config;
+mod plugin_map;
 mod situation;
 mod stale;
 mod told;
@@ -22,15 +23,16 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Client, Resource, ResourceExt};
-use tracing::{debug, warn};
+use tracing::warn;
 
 use self::{
-    plugin_config::{Edit, PluginConfig, PluginMap, Written},
+    plugin_config::{PluginConfig, Written},
+    plugin_map::{Edit, PluginMap},
     situation::{Situation, Wanted},
     told::Told,
     writer::{Failure, Writer},
 };
-use super::{Controller, Outcome, Queue};
+use super::{Controller, Error, Outcome, Queue};
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovNetworkPoolConfig, SriovOperatorConfig},
     features::{Feature, Features},
@@ -43,11 +45,9 @@ use crate::{
     stores::{ClusterStores, Mirror, Objects, Touched},
 };
 
-/// The label that the device plugin's `DaemonSet` selects nodes by.
-pub const PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
 const ENABLED: &str = "Enabled";
 const DISABLED: &str = "Disabled";
-/// How soon it is tried again when something changed beneath a write, or the stores are not filled.
+/// How soon it is tried again while the stores are not filled.
 const SOON: Duration = Duration::from_millis(200);
 
 /// What a pass is made about.
@@ -136,7 +136,7 @@ impl NodePolicies {
                     if let (Some(gone), None) = (change.before, change.after) {
                         written.is_gone(gone);
                     }
-                    for node in plugin_config::differing(change.before, change.after) {
+                    for node in plugin_map::differing(change.before, change.after) {
                         queue.add(Key::Node(node));
                     }
                     // When it is new, the config may have gone while it was made.
@@ -357,9 +357,9 @@ impl Controller for NodePolicies {
     // Writes of the ConfigMap are shared by the nodes that wait for one.
     const WORKERS: usize = 128;
 
-    async fn reconcile(&self, key: &Key) -> Outcome {
+    async fn reconcile(&self, key: &Key) -> Result<Outcome, Error> {
         if self.stores.filled().is_err() {
-            return Outcome::Again(SOON);
+            return Ok(Outcome::Again(SOON));
         }
         let outcome = match key {
             Key::Everything => self.everything().await,
@@ -370,19 +370,14 @@ impl Controller for NodePolicies {
             Key::Node(name) => self.node(name).await,
         };
         match outcome {
-            Ok(outcome) => outcome,
-            Err(failure) if failure.is_outdated() => {
-                debug!(?key, %failure, "something changed meanwhile");
-                Outcome::Again(SOON)
-            }
-            Err(failure) => {
-                warn!(?key, %failure, "failed, it is tried again");
-                if failure.is_full()
-                    && let Some(config) = self.config()
-                {
+            Ok(outcome) => Ok(outcome),
+            Err(Failure::Call(error)) => Err(error),
+            Err(failure @ Failure::Full(_)) => {
+                warn!(?key, %failure);
+                if let Some(config) = self.config() {
                     self.told.full(&config, &failure.to_string());
                 }
-                Outcome::Retry
+                Ok(Outcome::Retry)
             }
         }
     }

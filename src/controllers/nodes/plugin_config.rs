@@ -1,157 +1,33 @@
-//! The `ConfigMap` `device-plugin-config`: one key a node. Keys are written one by one by merge patches, so that nobody
+//! Reads and writes the `ConfigMap` `device-plugin-config`. Keys are written one by one by merge patches, so that nobody
 //! else's are touched; nodes that wait at the same time share a patch, since the object is large in a large cluster.
 //!
 //! A plugin that has to be restarted for a new configuration is noted in an annotation by the same patch, and the note
 //! goes when that is done: no restart is lost when this process ends in between.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Patch, PostParams, Preconditions},
-    core::Request,
-};
+use kube::{Api, Client, api::Patch, core::Request};
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{debug, info};
 
-use super::writer::{Failure, call, owner_reference, patched};
+use super::{
+    plugin_map::{Change, Edit, PluginMap, RESTARTS, differing},
+    writer::{Failure, owner_reference},
+};
 use crate::{
-    apply::{FIELD_MANAGER, MANAGED_BY, MANAGED_BY_LABEL},
+    apply::{MANAGED_BY, MANAGED_BY_LABEL},
+    controllers::calls::{Error, by_us, call, made_by_us, that_very, undecodable},
     render::DEVICE_PLUGIN_CONFIG,
     stores::{Objects, is_at_least},
 };
 
 /// Name of the `ConfigMap`.
 pub(super) const NAME: &str = DEVICE_PLUGIN_CONFIG.name;
-/// The nodes whose device plugin is yet to be restarted, joined by commas.
-const RESTARTS: &str = "sriovnetwork.openshift.io/device-plugin-restarts";
-/// The API server's limit is 1 MiB for all values.
-const MOST_BYTES: usize = 1_000_000;
-/// From here on nothing is spelled out that means nothing.
-const TERSE_FROM: usize = 700_000;
 /// The most nodes of one patch, which bounds the annotation.
 const MOST_EDITS: usize = 500;
-
-/// The `ConfigMap` as it is held.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct PluginMap {
-    metadata: Metadata,
-    data: Option<BTreeMap<Box<str>, Box<str>>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    uid: Box<str>,
-    resource_version: Box<str>,
-    annotations: BTreeMap<Box<str>, Box<str>>,
-    owner_references: Vec<Value>,
-}
-
-impl PluginMap {
-    fn data(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.data
-            .iter()
-            .flatten()
-            .map(|(key, value)| (key.as_ref(), value.as_ref()))
-    }
-
-    fn get(&self, node: &str) -> Option<&str> {
-        self.data.as_ref()?.get(node).map(AsRef::as_ref)
-    }
-
-    fn restarts(&self) -> BTreeSet<&str> {
-        let list = self.metadata.annotations.get(RESTARTS);
-        list.into_iter()
-            .flat_map(|list| list.split(','))
-            .filter(|node| !node.is_empty())
-            .collect()
-    }
-}
-
-/// The nodes of which a key, or the note about a restart, differs between two versions.
-pub(super) fn differing(
-    before: Option<&Arc<PluginMap>>,
-    after: Option<&Arc<PluginMap>>,
-) -> Vec<Box<str>> {
-    type Of<'a> = BTreeMap<&'a str, (Option<&'a str>, bool)>;
-    fn of(map: Option<&Arc<PluginMap>>) -> Of<'_> {
-        let mut nodes = Of::new();
-        if let Some(map) = map {
-            for (node, text) in map.data() {
-                nodes.entry(node).or_default().0 = Some(text);
-            }
-            for node in map.restarts() {
-                nodes.entry(node).or_default().1 = true;
-            }
-        }
-        nodes
-    }
-    let (before, after) = (of(before), of(after));
-    let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
-    names
-        .into_iter()
-        .filter(|node| before.get(node) != after.get(node))
-        .map(Box::from)
-        .collect()
-}
-
-/// A change of one node's key.
-#[derive(Clone, Debug)]
-pub(super) struct Edit {
-    node: Box<str>,
-    what: What,
-}
-
-#[derive(Clone, Debug)]
-enum What {
-    Put {
-        full: String,
-        terse: String,
-        restart: bool,
-    },
-    Remove,
-    Restarted,
-}
-
-impl Edit {
-    /// The node's configuration, spelled in two ways; and whether its plugin has to be restarted for it.
-    pub(super) fn put(node: &str, full: String, terse: String, restart: bool) -> Self {
-        let what = What::Put {
-            full,
-            terse,
-            restart,
-        };
-        Self {
-            node: node.into(),
-            what,
-        }
-    }
-
-    /// The node has none.
-    pub(super) fn remove(node: &str) -> Self {
-        Self {
-            node: node.into(),
-            what: What::Remove,
-        }
-    }
-
-    /// The node's plugin has been restarted.
-    pub(super) fn restarted(node: &str) -> Self {
-        Self {
-            node: node.into(),
-            what: What::Restarted,
-        }
-    }
-}
 
 /// What the last write made, until the store shows it.
 #[derive(Clone, Default)]
@@ -203,6 +79,8 @@ impl Written {
 }
 
 type Waiting = (Edit, oneshot::Sender<Result<(), Failure>>);
+/// In messages.
+const OBJECT: &str = "ConfigMap device-plugin-config";
 
 /// Reads and writes the `ConfigMap`.
 pub(super) struct PluginConfig {
@@ -259,7 +137,7 @@ impl PluginConfig {
         // Whoever had a turn has taken the edit, and answered.
         receiver
             .await
-            .unwrap_or(Err(Failure::Silent("write the ConfigMap")))
+            .unwrap_or_else(|_| Err(Error::Outdated(OBJECT.into()).into()))
     }
 
     /// Removes it, if there is one and a config owns it.
@@ -275,13 +153,10 @@ impl PluginConfig {
             return Ok(());
         }
         info!(object = NAME, "removing the ConfigMap: there is no config");
-        let params = DeleteParams::default().preconditions(Preconditions {
-            uid: Some(map.metadata.uid.to_string()),
-            resource_version: None,
-        });
-        match call("remove the ConfigMap", self.api.delete(NAME, &params)).await {
-            Err(failure) if failure.is_outdated() => Ok(()),
-            other => other.map(drop),
+        let params = that_very(&map.metadata.uid);
+        match call("remove", OBJECT, self.api.delete(NAME, &params)).await {
+            Err(error) if error.is_outdated() => Ok(()),
+            other => Ok(other.map(drop)?),
         }
     }
 
@@ -309,14 +184,14 @@ impl PluginConfig {
         } else {
             self.send(current.as_deref(), &change, owner).await
         };
-        if outcome.as_ref().is_err_and(Failure::is_outdated) {
+        if outcome.as_ref().is_err_and(Error::is_outdated) {
             // It is another object than was thought; only the store can tell.
             self.written.set(None);
         }
-        let failure = outcome.err().map(Arc::new);
+        let error = outcome.err();
         for (edit, answer) in edits.into_iter().zip(answers) {
-            let result = match &failure {
-                Some(failure) => Err(Failure::Shared(Arc::clone(failure))),
+            let result = match &error {
+                Some(error) => Err(error.clone().into()),
                 None if change.left_out.contains(&edit.node) => Err(Failure::Full(edit.node)),
                 None => Ok(()),
             };
@@ -330,7 +205,7 @@ impl PluginConfig {
         current: Option<&PluginMap>,
         change: &Change,
         owner: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         debug!(
             nodes = change.data.len(),
             "writing the device plugins' configuration"
@@ -343,13 +218,15 @@ impl PluginConfig {
                 metadata["ownerReferences"] = json!([reference]);
             }
             let patch = json!({ "metadata": metadata, "data": change.data });
-            let (params, patch) = (patched(), Patch::Merge(&patch));
+            let (params, patch) = (by_us(), Patch::Merge(&patch));
             // What comes back is decoded once, into what is held: it is large in a large cluster.
-            let request = Request::new(self.api.resource_url())
-                .patch(NAME, &params, &patch)
-                .map_err(|e| Failure::Call("write the ConfigMap", kube::Error::BuildRequest(e)))?;
-            let client = self.api.clone().into_client();
-            call("write the ConfigMap", client.request::<PluginMap>(request)).await?
+            let written = async {
+                let request = Request::new(self.api.resource_url()).patch(NAME, &params, &patch);
+                let request = request.map_err(kube::Error::BuildRequest)?;
+                let client = self.api.clone().into_client();
+                client.request::<PluginMap>(request).await
+            };
+            call("write", OBJECT, written).await?
         } else {
             let object = json!({
                 "metadata": {
@@ -359,16 +236,12 @@ impl PluginConfig {
                 },
                 "data": change.data,
             });
-            let object: ConfigMap = serde_json::from_value(object)
-                .map_err(|e| Failure::Call("make the ConfigMap", kube::Error::SerdeError(e)))?;
-            let params = PostParams {
-                field_manager: Some(FIELD_MANAGER.into()),
-                ..PostParams::default()
-            };
-            let made = call("make the ConfigMap", self.api.create(&params, &object)).await?;
+            let object: ConfigMap =
+                serde_json::from_value(object).map_err(|error| undecodable(OBJECT, error))?;
+            let made = call("make", OBJECT, self.api.create(&made_by_us(), &object)).await?;
             serde_json::to_value(made)
                 .and_then(serde_json::from_value)
-                .map_err(|e| Failure::Call("make the ConfigMap", kube::Error::SerdeError(e)))?
+                .map_err(|error| undecodable(OBJECT, error))?
         };
         self.written.set(Some(written));
         Ok(())
@@ -380,125 +253,9 @@ impl PluginConfig {
     }
 }
 
-/// What one patch changes.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Change {
-    /// Keys to set, or to remove.
-    data: BTreeMap<Box<str>, Option<String>>,
-    /// The annotation afterwards.
-    restarts: Option<String>,
-    /// Whether the annotation differs.
-    renotes: bool,
-    /// Nodes for which there is no room.
-    left_out: BTreeSet<Box<str>>,
-}
-
-impl Change {
-    fn of(current: Option<&PluginMap>, edits: &[Edit]) -> Self {
-        let mut change = Self::default();
-        let before = current.map(PluginMap::restarts).unwrap_or_default();
-        let mut restarts: BTreeSet<&str> = before.clone();
-        let stored = |node: &str| current.and_then(|map| map.get(node));
-        let mut size: usize = current
-            .iter()
-            .flat_map(|map| map.data())
-            .map(|(key, value)| key.len() + value.len())
-            .sum();
-        for edit in edits {
-            let node = &*edit.node;
-            let was = stored(node).map_or(0, |value| node.len() + value.len());
-            match &edit.what {
-                What::Restarted => {
-                    restarts.remove(node);
-                }
-                What::Remove => {
-                    restarts.remove(node);
-                    if stored(node).is_some() {
-                        size = size.saturating_sub(was);
-                        change.data.insert(node.into(), None);
-                    }
-                }
-                What::Put {
-                    full,
-                    terse,
-                    restart,
-                } => {
-                    let text = if size > TERSE_FROM { terse } else { full };
-                    let then = size.saturating_sub(was) + node.len() + text.len();
-                    if then > MOST_BYTES && then > size {
-                        change.left_out.insert(node.into());
-                        continue;
-                    }
-                    size = then;
-                    change.data.insert(node.into(), Some(text.clone()));
-                    if *restart {
-                        restarts.insert(node);
-                    }
-                }
-            }
-        }
-        change.renotes = restarts != before;
-        let list = restarts.into_iter().collect::<Vec<_>>().join(",");
-        change.restarts = (!list.is_empty()).then_some(list);
-        change
-    }
-
-    fn is_empty(&self) -> bool {
-        self.data.is_empty() && !self.renotes
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn map(data: &[(&str, &str)], restarts: &str) -> PluginMap {
-        let data: BTreeMap<&str, &str> = data.iter().copied().collect();
-        serde_json::from_value(json!({
-            "metadata": {"uid": "u", "resourceVersion": "1", "annotations": {RESTARTS: restarts}},
-            "data": data,
-        }))
-        .unwrap()
-    }
-
-    fn put(node: &str, text: &str, restart: bool) -> Edit {
-        Edit::put(node, text.into(), "t".into(), restart)
-    }
-
-    #[test]
-    fn edits_share_a_patch() {
-        let current = map(&[("a", "1"), ("b", "1")], "b");
-        let change = Change::of(
-            Some(&current),
-            &[
-                put("a", "2", true),
-                Edit::remove("b"),
-                Edit::remove("c"),
-                put("d", "1", false),
-            ],
-        );
-        assert_eq!(json!(change.data), json!({"a": "2", "b": null, "d": "1"}));
-        assert_eq!(change.restarts.as_deref(), Some("a"));
-        let done = Change::of(Some(&map(&[], "a,b")), &[Edit::restarted("a")]);
-        assert_eq!(done.restarts.as_deref(), Some("b"));
-        assert!(!done.is_empty());
-        assert!(Change::of(Some(&map(&[], "b")), &[Edit::restarted("a")]).is_empty());
-        assert!(Change::of(None, &[Edit::remove("a")]).is_empty());
-    }
-
-    #[test]
-    fn a_large_map_is_terse_and_a_full_one_leaves_out_what_does_not_fit() {
-        let half = "x".repeat(TERSE_FROM);
-        let change = Change::of(Some(&map(&[("a", &half)], "")), &[put("b", "full", false)]);
-        assert_eq!(json!(change.data), json!({"b": "t"}));
-        let full = "x".repeat(MOST_BYTES);
-        let current = map(&[("a", &full)], "");
-        let edits = [put("b", "full", true), put("a", "less", false)];
-        let change = Change::of(Some(&current), &edits);
-        assert_eq!(json!(change.left_out), json!(["b"]));
-        assert_eq!(json!(change.data), json!({"a": "t"}));
-        assert_eq!(change.restarts, None);
-    }
 
     #[test]
     fn what_was_written_counts_until_the_store_shows_it_or_it_is_gone() {
@@ -523,16 +280,5 @@ mod tests {
         written.set(Some(of("v", "5")));
         assert_eq!(seen(written.or(stored("5"))), Some("5".into()));
         assert_eq!(seen(written.or(None)), None, "the store has shown it");
-    }
-
-    #[test]
-    fn the_nodes_that_differ_are_told() {
-        let map = |data: &[(&str, &str)], restarts: &str| Some(Arc::new(map(data, restarts)));
-        let before = map(&[("a", "1"), ("b", "1"), ("c", "1")], "c");
-        let after = map(&[("a", "1"), ("b", "2"), ("d", "1")], "");
-        let told = differing(before.as_ref(), after.as_ref());
-        assert_eq!(told, ["b", "c", "d"].map(Box::from));
-        assert_eq!(differing(before.as_ref(), None).len(), 3);
-        assert!(differing(before.as_ref(), before.as_ref()).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{NodePolicies, Outcome, plugin_config::Edit, writer::Failure};
+use super::{NodePolicies, Outcome, plugin_map::Edit, writer::Failure};
 use crate::stores::StateHead;
 
 /// What is done about a stale state.

@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tracing::{debug, warn};
 
-use super::writer::call;
 use crate::{
     api::{
         API_VERSION, SriovNetworkNodePolicy, SriovNetworkNodeState, SriovNetworkPoolConfig,
         SriovOperatorConfig,
     },
+    controllers::calls::call,
     nodes::Problem,
     operator::{Events, Reason},
 };
@@ -124,7 +124,8 @@ impl Told {
             + DeserializeOwned,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
-        let uid = match call("read the object of an Event", api.get_metadata_opt(name)).await {
+        let object = format!("{} {name}", K::kind(&()));
+        let uid = match call("read", &object, api.get_metadata_opt(name)).await {
             Ok(object) => object.and_then(|object| object.metadata.uid),
             Err(failure) => {
                 debug!(name, %failure, "an Event goes without uid");

@@ -1,86 +1,36 @@
 //! The calls about one node: its state, its label, the pod of its device plugin. Each writes only what it is told to, and
 //! to no other object than the one that was seen.
 
-use std::{future::Future, time::Duration};
-
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, Preconditions},
 };
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
-use super::PLUGIN_LABEL;
 use crate::{
-    api::{API_VERSION, DEFAULT_CONFIG_NAME, SriovNetworkNodeState, SriovNetworkNodeStateSpec},
-    apply::FIELD_MANAGER,
+    api::{
+        API_VERSION, DEFAULT_CONFIG_NAME, DEVICE_PLUGIN_LABEL, SriovNetworkNodeState,
+        SriovNetworkNodeStateSpec,
+    },
+    controllers::calls::{Error, by_us, call, made_by_us, that_very, undecodable, unless_gone},
     stores::{CURRENT_STATE, DESIRED_STATE, KEEP_UNTIL, StateHead},
 };
 
-/// How long one call may take.
-const CALL_WITHIN: Duration = Duration::from_secs(20);
 /// The label of the device plugin's pods.
 const PLUGIN_PODS: &str = "app=sriov-device-plugin";
 /// The drain annotations of a node that nothing is asked of. The config daemon waits until both are there.
 const IDLE: &str = "Idle";
 
-/// Why a call did not do what it was to do.
-#[derive(Debug, thiserror::Error)]
+/// Why a node is not what it is to be.
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("failed to {0}: {1}")]
-    Call(&'static str, #[source] kube::Error),
-    #[error("failed to {0}: no answer within {CALL_WITHIN:?}")]
-    Silent(&'static str),
-    /// Told by whoever made the call for several.
-    #[error("{0}")]
-    Shared(std::sync::Arc<Failure>),
+    #[error(transparent)]
+    Call(#[from] Error),
     #[error("the ConfigMap device-plugin-config has no room left for node {0}")]
     Full(Box<str>),
-}
-
-impl Failure {
-    /// Whether the object is another one than was seen: the watch will show it.
-    pub(super) fn is_outdated(&self) -> bool {
-        match self {
-            Self::Call(_, kube::Error::Api(status)) => {
-                status.is_conflict() || status.is_not_found() || status.is_already_exists()
-            }
-            Self::Shared(failure) => failure.is_outdated(),
-            _ => false,
-        }
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        matches!(self, Self::Full(_))
-    }
-}
-
-/// A call with a time limit, called `what` in messages.
-pub(super) async fn call<T>(
-    what: &'static str,
-    call: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Failure> {
-    match tokio::time::timeout(CALL_WITHIN, call).await {
-        Ok(result) => result.map_err(|error| Failure::Call(what, error)),
-        Err(_) => Err(Failure::Silent(what)),
-    }
-}
-
-/// What is there already, or gone already, is as wanted.
-fn unless_gone<T>(result: Result<T, Failure>) -> Result<(), Failure> {
-    match result {
-        Err(Failure::Call(_, kube::Error::Api(status))) if status.is_not_found() => Ok(()),
-        other => other.map(drop),
-    }
-}
-
-pub(super) fn patched() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..PatchParams::default()
-    }
 }
 
 /// The owner reference to the config of that uid.
@@ -115,8 +65,8 @@ impl Writer {
     pub(super) async fn spec(
         &self,
         node: &str,
-    ) -> Result<Option<SriovNetworkNodeStateSpec>, Failure> {
-        let state = call("read the node state", self.states.get_opt(node)).await?;
+    ) -> Result<Option<SriovNetworkNodeStateSpec>, Error> {
+        let state = call("read", &state_of(node), self.states.get_opt(node)).await?;
         Ok(state.map(|state| state.spec))
     }
 
@@ -129,16 +79,14 @@ impl Writer {
         spec: &SriovNetworkNodeStateSpec,
         meaning: u64,
         owner: &str,
-    ) -> Result<Option<StateHead>, Failure> {
+    ) -> Result<Option<StateHead>, Error> {
         let written = match head {
             None => self.create_state(node, spec, owner).await?,
             Some(head) => match state_patch(head, spec, meaning, owner) {
                 None => return Ok(None),
                 Some(patch) => {
                     debug!(node, "writing the node state");
-                    let meta = self
-                        .patch_state("write the node state", node, &patch)
-                        .await?;
+                    let meta = self.patch_state(node, &patch).await?;
                     (meta.uid, meta.resource_version)
                 }
             },
@@ -168,7 +116,7 @@ impl Writer {
         node: &str,
         spec: &SriovNetworkNodeStateSpec,
         owner: &str,
-    ) -> Result<(Option<String>, Option<String>), Failure> {
+    ) -> Result<(Option<String>, Option<String>), Error> {
         info!(node, "making the node state");
         let object = json!({
             "apiVersion": API_VERSION,
@@ -180,13 +128,10 @@ impl Writer {
             },
             "spec": spec,
         });
-        let object: SriovNetworkNodeState = serde_json::from_value(object)
-            .map_err(|e| Failure::Call("make the node state", kube::Error::SerdeError(e)))?;
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PostParams::default()
-        };
-        let made = call("make the node state", self.states.create(&params, &object)).await?;
+        let name = state_of(node);
+        let object: SriovNetworkNodeState =
+            serde_json::from_value(object).map_err(|error| undecodable(&name, error))?;
+        let made = call("make", &name, self.states.create(&made_by_us(), &object)).await?;
         Ok((made.metadata.uid, made.metadata.resource_version))
     }
 
@@ -196,7 +141,7 @@ impl Writer {
         node: &str,
         head: &StateHead,
         until: Timestamp,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         info!(node, %until, "the config daemon does not run there: its state is kept for a while");
         let until = until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let patch = json!({
@@ -204,72 +149,60 @@ impl Writer {
                 "uid": head.uid, "resourceVersion": head.version, "annotations": { KEEP_UNTIL: until },
             },
         });
-        self.patch_state("mark the node state", node, &patch)
-            .await
-            .map(drop)
+        self.patch_state(node, &patch).await.map(drop)
     }
 
     /// The metadata is all that is sent back.
-    async fn patch_state(
-        &self,
-        what: &'static str,
-        node: &str,
-        patch: &Value,
-    ) -> Result<ObjectMeta, Failure> {
-        let (params, patch) = (patched(), Patch::Merge(patch));
-        let state = call(what, self.states.patch_metadata(node, &params, &patch)).await?;
-        Ok(state.metadata)
+    async fn patch_state(&self, node: &str, patch: &Value) -> Result<ObjectMeta, Error> {
+        let (params, patch) = (by_us(), Patch::Merge(patch));
+        let written = self.states.patch_metadata(node, &params, &patch);
+        Ok(call("write", &state_of(node), written).await?.metadata)
     }
 
     /// Removes the state of a node, if it is still the one that was seen.
-    pub(super) async fn remove_state(&self, node: &str, head: &StateHead) -> Result<(), Failure> {
+    pub(super) async fn remove_state(&self, node: &str, head: &StateHead) -> Result<(), Error> {
         info!(node, "removing the node state");
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(head.uid.to_string()),
             resource_version: Some(head.version.to_string()),
         });
-        unless_gone(call("remove the node state", self.states.delete(node, &params)).await)
+        let removed = self.states.delete(node, &params);
+        unless_gone(call("remove", &state_of(node), removed).await)
     }
 
     /// Sets or removes a node's label.
-    pub(super) async fn label(&self, node: &str, value: Option<&str>) -> Result<(), Failure> {
+    pub(super) async fn label(&self, node: &str, value: Option<&str>) -> Result<(), Error> {
         debug!(node, value, "labelling the node");
-        let patch = json!({ "metadata": { "labels": { PLUGIN_LABEL: value } } });
-        let (params, patch) = (patched(), Patch::Merge(&patch));
-        unless_gone(
-            call(
-                "label the node",
-                self.nodes.patch_metadata(node, &params, &patch),
-            )
-            .await,
-        )
+        let patch = json!({ "metadata": { "labels": { DEVICE_PLUGIN_LABEL: value } } });
+        let (params, patch) = (by_us(), Patch::Merge(&patch));
+        let labelled = self.nodes.patch_metadata(node, &params, &patch);
+        unless_gone(call("label", &format!("Node {node}"), labelled).await)
     }
 
     /// Ends the device plugin's pods on a node; their `DaemonSet` makes new ones, which read the configuration anew.
-    pub(super) async fn restart_plugin(&self, node: &str) -> Result<(), Failure> {
+    pub(super) async fn restart_plugin(&self, node: &str) -> Result<(), Error> {
         let params = ListParams::default()
             .labels(PLUGIN_PODS)
             .fields(&format!("spec.nodeName={node}"));
-        let pods = call(
-            "list the device plugin's pods",
-            self.pods.list_metadata(&params),
-        )
-        .await?;
+        let what = format!("the device plugin's pods on node {node}");
+        let pods = call("list", &what, self.pods.list_metadata(&params)).await?;
         for pod in pods {
             if pod.metadata.deletion_timestamp.is_some() {
                 continue;
             }
             let name = pod.name_any();
             info!(node, pod = name, "restarting the device plugin");
-            let params = DeleteParams::default().preconditions(Preconditions {
-                uid: pod.metadata.uid.clone(),
-                resource_version: None,
-            });
+            let params = that_very(pod.metadata.uid.as_deref().unwrap_or_default());
             let delete = self.pods.delete(&name, &params);
-            unless_gone(call("restart the device plugin", delete).await)?;
+            unless_gone(call("delete", &format!("Pod {name}"), delete).await)?;
         }
         Ok(())
     }
+}
+
+/// In messages.
+fn state_of(node: &str) -> String {
+    format!("SriovNetworkNodeState {node}")
 }
 
 /// The merge patch that brings a state to what it should be; nothing when it is.

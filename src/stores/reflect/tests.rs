@@ -73,12 +73,10 @@ struct Mirror {
 
 impl Mirror {
     fn start(api: FakeApi, name: Option<&'static str>) -> Self {
-        let source = Source {
-            what: "nodes",
-            path: NODES.to_owned(),
-            name,
-            metadata_only: false,
-        };
+        let mut source = Source::all("nodes", NODES.to_owned());
+        if let Some(name) = name {
+            source = source.named(name);
+        }
         let (shelf, health, malformed) = (Arc::default(), Arc::new(Health::new()), Arc::default());
         let reflector = Reflector::new(
             api.client(),

@@ -1,0 +1,65 @@
+//! What Events tell about drains: each thing when it begins, and again from time to time while it lasts.
+
+use std::{collections::HashMap, time::Duration};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::info;
+
+use super::objects::State;
+use crate::{
+    api::API_VERSION,
+    operator::{Events, Reason},
+};
+
+/// After that time, what still holds is told again. Events are kept for an hour.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// Tells, and remembers what it told.
+pub(super) struct Announcer {
+    events: Events,
+    namespace: String,
+    told: Mutex<HashMap<Box<str>, (Reason, String, Instant)>>,
+}
+
+impl Announcer {
+    pub(super) fn new(events: &Events, namespace: &str) -> Self {
+        Self {
+            events: events.clone(),
+            namespace: namespace.to_owned(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// Tells something about a node.
+    pub(super) fn tell(&self, node: &str, state: &State, reason: Reason, text: &str) {
+        let now = Instant::now();
+        let told = (reason, text.to_owned(), now);
+        {
+            let mut all = self.told.lock();
+            let known = all.get(node).is_some_and(|(before, last, at)| {
+                *before == reason && last == text && now.duration_since(*at) < AGAIN
+            });
+            if known {
+                return;
+            }
+            all.insert(node.into(), told);
+        }
+        info!(node, reason = ?reason, text, "drain");
+        let about = ObjectReference {
+            api_version: Some(API_VERSION.into()),
+            kind: Some("SriovNetworkNodeState".into()),
+            name: Some(node.into()),
+            namespace: Some(self.namespace.clone()),
+            uid: Some(state.metadata.uid.to_string()),
+            ..ObjectReference::default()
+        };
+        self.events.publish(&about, reason, text);
+    }
+
+    /// The node is another story from now on.
+    pub(super) fn forget(&self, node: &str) {
+        self.told.lock().remove(node);
+    }
+}

@@ -1,0 +1,600 @@
+//! How many nodes may be drained at a time: pools, who belongs to which, who is being drained, who waits.
+//!
+//! Kept up to date change by change, so that an answer costs the same with ten nodes and with ten thousand, and so that
+//! a place that becomes free wakes those who get it and nobody else.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use crate::{
+    api::SriovNetworkPoolConfigSpec,
+    policy::{
+        label_selector::{Selector, SelectorError},
+        max_unavailable::{LEGAL, MaxUnavailable},
+    },
+};
+
+/// How many nodes that are in no pool may be drained at a time.
+const WITHOUT_POOL: usize = 1;
+/// How many names a message lists.
+const NAMED: usize = 3;
+
+/// The labels of a node.
+pub type Labels = BTreeMap<Box<str>, Box<str>>;
+type Name = Arc<str>;
+
+/// A pool, cut down to what limits draining.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    name: Name,
+    selector: Result<Selector, SelectorError>,
+    limit: Limit,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Limit {
+    None,
+    Most(MaxUnavailable),
+    /// Not legal: as it is written.
+    Unclear(String),
+}
+
+impl Pool {
+    /// Reads a pool; nothing when it is one for OVS hardware offload, which chooses no nodes.
+    pub fn new(name: &str, spec: &SriovNetworkPoolConfigSpec) -> Option<Self> {
+        if spec.offload_pool().is_some() {
+            return None;
+        }
+        let limit = match &spec.max_unavailable {
+            None => Limit::None,
+            Some(value) => MaxUnavailable::parse(value).map_or_else(
+                || Limit::Unclear(serde_json::json!(value).to_string()),
+                Limit::Most,
+            ),
+        };
+        Some(Self {
+            name: name.into(),
+            selector: Selector::parse(spec.node_selector.as_ref()),
+            limit,
+        })
+    }
+
+    /// A pool whose selector is not understood selects no node; its nodes count as being in no pool, of which one may
+    /// be drained at a time.
+    fn selects(&self, labels: &Labels) -> bool {
+        let value_of = |key: &str| labels.get(key).map(|value| &**value);
+        self.selector
+            .as_ref()
+            .is_ok_and(|selector| selector.matches(value_of))
+    }
+}
+
+/// Why a node is not drained now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// As many as may be are being drained. Those who wait are told when there is room.
+    Full {
+        /// The pool; none for the nodes that are in no pool.
+        pool: Option<Name>,
+        /// How many may be.
+        limit: usize,
+        /// Some of those that are.
+        busy: Vec<Name>,
+    },
+    /// The pool allows none, ever.
+    Never(Name),
+    /// More than one pool selects the node.
+    SeveralPools(Vec<Name>),
+    /// The pool's `maxUnavailable` is not legal.
+    Unclear {
+        /// The pool.
+        pool: Name,
+        /// What is written there.
+        value: String,
+    },
+    /// There is no such node.
+    NoNode,
+}
+
+impl Refusal {
+    /// Whether only somebody's change helps, rather than time.
+    pub fn is_lasting(&self) -> bool {
+        !matches!(self, Self::Full { .. } | Self::NoNode)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { pool, limit, busy } => {
+                match pool {
+                    Some(pool) => write!(
+                        f,
+                        "pool {pool} lets {limit} of its nodes be drained at a time"
+                    )?,
+                    None => write!(
+                        f,
+                        "{limit} of the nodes without a pool may be drained at a time"
+                    )?,
+                }
+                if !busy.is_empty() {
+                    write!(f, ", and now that is {}", busy.join(", "))?;
+                }
+                Ok(())
+            }
+            Self::Never(pool) => write!(
+                f,
+                "spec.maxUnavailable of pool {pool} is 0, which lets none of its nodes be drained"
+            ),
+            Self::SeveralPools(pools) => write!(
+                f,
+                "pools {} all select the node, so that it is not clear how many may be drained: select it by one",
+                pools.join(", ")
+            ),
+            Self::Unclear { pool, value } => {
+                write!(
+                    f,
+                    "spec.maxUnavailable of pool {pool} is {value}: it {LEGAL}"
+                )
+            }
+            Self::NoNode => f.write_str("there is no such node"),
+        }
+    }
+}
+
+/// Pools and nodes with what they have of each other.
+#[derive(Clone, Debug, Default)]
+pub struct Budget {
+    pools: Vec<Pool>,
+    nodes: BTreeMap<Name, Entry>,
+    /// One a pool, and a last one for the nodes that are in none.
+    groups: Vec<Group>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    /// None while only the node's state is known.
+    labels: Option<Labels>,
+    /// The pools that select it, by index.
+    pools: Vec<usize>,
+    /// Its state says that it is being drained or is drained.
+    busy: bool,
+    /// It may be drained, and its state does not say so yet.
+    granted: bool,
+    waiting: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    size: usize,
+    busy: BTreeSet<Name>,
+    waiting: BTreeSet<Name>,
+}
+
+impl Budget {
+    /// Takes in all pools. Returns whom to ask again.
+    pub fn set_pools(&mut self, mut pools: Vec<Pool>) -> Vec<Name> {
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        self.pools = pools;
+        self.groups = vec![Group::default(); self.pools.len() + 1];
+        let names: Vec<Name> = self.nodes.keys().cloned().collect();
+        for name in &names {
+            if let Some(mut entry) = self.nodes.remove(name) {
+                entry.pools = self.selecting(entry.labels.as_ref());
+                self.count_in(name, &entry);
+                self.nodes.insert(Arc::clone(name), entry);
+            }
+        }
+        let waits = |name: &Name| self.nodes.get(name).is_some_and(|entry| entry.waiting);
+        names.into_iter().filter(waits).collect()
+    }
+
+    /// Takes in a node with its labels, or that it is gone. Returns whom to ask again.
+    pub fn set_node(&mut self, name: &str, labels: Option<&Labels>) -> Vec<Name> {
+        let known = self.nodes.get(name).and_then(|entry| entry.labels.as_ref());
+        if known == labels {
+            return Vec::new();
+        }
+        let pools = self.selecting(labels);
+        self.change(name, |entry| {
+            entry.labels = labels.cloned();
+            entry.pools = pools;
+        })
+    }
+
+    /// Takes in what a node's state says. Returns whom to ask again.
+    pub fn set_busy(&mut self, name: &str, busy: bool) -> Vec<Name> {
+        self.change(name, |entry| {
+            entry.busy = busy;
+            if busy {
+                entry.granted = false;
+                entry.waiting = false;
+            }
+        })
+    }
+
+    /// Asks for a place for a node. It has it until its state has said that the drain began and is over, or until it is
+    /// given back. One that is refused waits.
+    pub fn claim(&mut self, name: &str) -> Result<(), Refusal> {
+        let Some(entry) = self.nodes.get(name).filter(|entry| entry.labels.is_some()) else {
+            return Err(Refusal::NoNode);
+        };
+        if entry.busy || entry.granted {
+            return Ok(());
+        }
+        let verdict = self.verdict(&entry.pools);
+        let granted = verdict.is_ok();
+        self.change(name, |entry| {
+            entry.granted = granted;
+            entry.waiting = !granted;
+        });
+        verdict
+    }
+
+    /// The node needs no place now: it neither waits nor has one that its state does not speak of. Returns whom to ask
+    /// again.
+    pub fn give_back(&mut self, name: &str) -> Vec<Name> {
+        match self.nodes.get(name) {
+            Some(entry) if entry.granted || entry.waiting => self.change(name, |entry| {
+                entry.granted = false;
+                entry.waiting = false;
+            }),
+            _ => Vec::new(),
+        }
+    }
+
+    fn verdict(&self, pools: &[usize]) -> Result<(), Refusal> {
+        let index = match pools {
+            [] => self.pools.len(),
+            [index] => *index,
+            several => {
+                let names = several.iter().filter_map(|index| self.pools.get(*index));
+                let names = names.map(|pool| Arc::clone(&pool.name)).collect();
+                return Err(Refusal::SeveralPools(names));
+            }
+        };
+        let pool = self.pools.get(index);
+        let Some(group) = self.groups.get(index) else {
+            return Err(Refusal::NoNode);
+        };
+        let limit = match pool.map(|pool| (&pool.name, &pool.limit)) {
+            None => WITHOUT_POOL,
+            Some((_, Limit::None)) => return Ok(()),
+            Some((pool, Limit::Unclear(value))) => {
+                let (pool, value) = (Arc::clone(pool), value.clone());
+                return Err(Refusal::Unclear { pool, value });
+            }
+            Some((pool, Limit::Most(most))) => match most.of(group.size) {
+                0 => return Err(Refusal::Never(Arc::clone(pool))),
+                limit => limit,
+            },
+        };
+        if group.busy.len() < limit {
+            return Ok(());
+        }
+        Err(Refusal::Full {
+            pool: pool.map(|pool| Arc::clone(&pool.name)),
+            limit,
+            busy: group.busy.iter().take(NAMED).cloned().collect(),
+        })
+    }
+
+    /// How many more of a group may be drained.
+    fn room(&self, index: usize) -> usize {
+        let Some(group) = self.groups.get(index) else {
+            return 0;
+        };
+        let limit = match self.pools.get(index).map(|pool| &pool.limit) {
+            None => WITHOUT_POOL,
+            Some(Limit::None) => usize::MAX,
+            Some(Limit::Unclear(_)) => 0,
+            Some(Limit::Most(most)) => most.of(group.size),
+        };
+        limit.saturating_sub(group.busy.len())
+    }
+
+    fn selecting(&self, labels: Option<&Labels>) -> Vec<usize> {
+        let Some(labels) = labels else {
+            return Vec::new();
+        };
+        let pools = self.pools.iter().enumerate();
+        pools
+            .filter(|(_, pool)| pool.selects(labels))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Entry)) -> Vec<Name> {
+        if self.groups.is_empty() {
+            self.groups.push(Group::default());
+        }
+        let (name, mut entry) = self
+            .nodes
+            .remove_entry(name)
+            .unwrap_or_else(|| (name.into(), Entry::default()));
+        let mut touched = self.count_out(&name, &entry);
+        change(&mut entry);
+        touched.extend(self.count_in(&name, &entry));
+        if entry.labels.is_some() || entry.busy {
+            self.nodes.insert(name, entry);
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        touched
+            .into_iter()
+            .flat_map(|index| {
+                let waiting = self.groups.get(index).map(|group| &group.waiting);
+                let room = self.room(index);
+                waiting.into_iter().flatten().take(room).cloned()
+            })
+            .collect()
+    }
+
+    fn groups_of(&self, entry: &Entry) -> Vec<usize> {
+        match (&entry.labels, entry.pools.is_empty()) {
+            (None, _) => Vec::new(),
+            (Some(_), true) => vec![self.pools.len()],
+            (Some(_), false) => entry.pools.clone(),
+        }
+    }
+
+    fn count_in(&mut self, name: &Name, entry: &Entry) -> Vec<usize> {
+        let groups = self.groups_of(entry);
+        for index in &groups {
+            let Some(group) = self.groups.get_mut(*index) else {
+                continue;
+            };
+            group.size += 1;
+            if entry.busy || entry.granted {
+                group.busy.insert(Arc::clone(name));
+            }
+            // Of several pools it is woken by a change of these only: it must not be woken in the place of another.
+            if entry.waiting && groups.len() == 1 {
+                group.waiting.insert(Arc::clone(name));
+            }
+        }
+        groups
+    }
+
+    fn count_out(&mut self, name: &Name, entry: &Entry) -> Vec<usize> {
+        let groups = self.groups_of(entry);
+        for index in &groups {
+            if let Some(group) = self.groups.get_mut(*index) {
+                group.size -= 1;
+                group.busy.remove(name);
+                group.waiting.remove(name);
+            }
+        }
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pools(pools: &[(&str, Value)]) -> Vec<Pool> {
+        pools
+            .iter()
+            .filter_map(|(name, spec)| {
+                Pool::new(name, &serde_json::from_value(spec.clone()).unwrap())
+            })
+            .collect()
+    }
+
+    fn role(role: &str) -> Labels {
+        [("role".into(), role.into())].into()
+    }
+
+    fn of(role: &str, most: Value) -> Value {
+        let mut spec = json!({"nodeSelector": {"matchLabels": {"role": role}}});
+        if !most.is_null() {
+            spec["maxUnavailable"] = most;
+        }
+        spec
+    }
+
+    /// `count` nodes of each role: `bm-0`, `vm-0` and so on.
+    fn budget(all: &[(&str, Value)], count: usize) -> Budget {
+        let mut budget = Budget::default();
+        for index in 0..count {
+            for name in ["bm", "vm"] {
+                budget.set_node(&format!("{name}-{index}"), Some(&role(name)));
+            }
+        }
+        budget.set_pools(pools(all));
+        budget
+    }
+
+    /// How many of the nodes of a role get a place when all ask.
+    fn granted(budget: &mut Budget, role: &str, count: usize) -> usize {
+        (0..count)
+            .filter(|index| budget.claim(&format!("{role}-{index}")).is_ok())
+            .count()
+    }
+
+    #[test]
+    fn the_pool_of_a_node_limits_how_many_are_drained() {
+        let broken =
+            json!({"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}});
+        for (what, all, bm, vm) in [
+            ("no pool: one of all", vec![], 1, 0),
+            ("two", vec![("p", of("bm", json!(2)))], 2, 1),
+            ("none", vec![("p", of("bm", json!(0)))], 0, 1),
+            (
+                "as many as there are",
+                vec![("p", of("bm", Value::Null))],
+                10,
+                1,
+            ),
+            (
+                "a third, rounded down",
+                vec![("p", of("bm", json!("33%")))],
+                3,
+                1,
+            ),
+            (
+                "a hundredth is one",
+                vec![("p", of("bm", json!("1%")))],
+                1,
+                1,
+            ),
+            ("not legal", vec![("p", of("bm", json!("ten")))], 0, 1),
+            ("negative", vec![("p", of("bm", json!(-1)))], 0, 1),
+            (
+                "every node",
+                vec![("p", json!({"maxUnavailable": 12}))],
+                10,
+                2,
+            ),
+            (
+                "an empty selector",
+                vec![("p", json!({"maxUnavailable": 3, "nodeSelector": {}}))],
+                3,
+                0,
+            ),
+            (
+                "one for hardware offload chooses no nodes",
+                vec![("p", json!({"ovsHardwareOffloadConfig": {"name": "worker"}}))],
+                1,
+                0,
+            ),
+            (
+                "a malformed one harms only itself",
+                vec![("p", of("bm", json!(2))), ("q", broken)],
+                2,
+                1,
+            ),
+            (
+                "two that overlap",
+                vec![("p", of("bm", json!(2))), ("q", json!({}))],
+                0,
+                10,
+            ),
+        ] {
+            let mut budget = budget(&all, 10);
+            let got = (
+                granted(&mut budget, "bm", 10),
+                granted(&mut budget, "vm", 10),
+            );
+            assert_eq!(got, (bm, vm), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_it_is_about() {
+        for (all, says, lasting) in [
+            (
+                vec![],
+                "1 of the nodes without a pool may be drained at a time, and now that is bm-1",
+                false,
+            ),
+            (
+                vec![("p", of("bm", json!(1)))],
+                "pool p lets 1 of its nodes be drained at a time, and now that is bm-1",
+                false,
+            ),
+            (
+                vec![("p", of("bm", json!(0)))],
+                "spec.maxUnavailable of pool p is 0",
+                true,
+            ),
+            (
+                vec![("p", of("bm", json!("x")))],
+                r#"spec.maxUnavailable of pool p is "x": it must be"#,
+                true,
+            ),
+            (
+                vec![("q", json!({})), ("p", json!({}))],
+                "pools p, q all select the node",
+                true,
+            ),
+        ] {
+            let mut budget = budget(&all, 2);
+            budget.set_busy("bm-1", true);
+            let refusal = budget.claim("bm-0").unwrap_err();
+            assert!(refusal.to_string().contains(says), "{refusal}");
+            assert_eq!(refusal.is_lasting(), lasting, "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_place_that_becomes_free_wakes_who_gets_it() {
+        let mut budget = budget(&[("p", of("bm", json!(2)))], 5);
+        assert_eq!(granted(&mut budget, "bm", 5), 2);
+        assert_eq!(budget.set_busy("bm-0", true), Vec::<Name>::new());
+        let woken = budget.set_busy("bm-0", false);
+        assert_eq!(woken, [Name::from("bm-2")]);
+        assert_eq!(budget.claim("bm-2"), Ok(()));
+        assert_eq!(
+            budget.give_back("bm-1"),
+            [Name::from("bm-3")],
+            "the write failed"
+        );
+        budget.claim("bm-3").unwrap();
+        assert_eq!(
+            budget.set_node("bm-2", None),
+            [Name::from("bm-4")],
+            "it vanished"
+        );
+        assert!(budget.give_back("bm-4").is_empty(), "it asks no longer");
+        assert!(budget.set_busy("bm-3", false).is_empty());
+    }
+
+    #[test]
+    fn who_cannot_take_a_place_is_not_woken_for_it() {
+        let all = [
+            ("p", of("bm", json!(1))),
+            ("q", json!({"nodeSelector": {"matchLabels": {"both": ""}}})),
+        ];
+        let mut budget = budget(&all, 3);
+        let mut both = role("bm");
+        both.insert("both".into(), "".into());
+        budget.set_node("a-first", Some(&both));
+        assert!(matches!(
+            budget.claim("a-first"),
+            Err(Refusal::SeveralPools(_))
+        ));
+        assert_eq!(granted(&mut budget, "bm", 2), 1);
+        assert_eq!(budget.give_back("bm-0"), [Name::from("bm-1")]);
+        assert_eq!(
+            budget.set_pools(pools(&all)).len(),
+            2,
+            "a change of pools wakes all"
+        );
+    }
+
+    #[test]
+    fn a_changed_pool_wakes_those_who_wait() {
+        let mut budget = budget(&[("p", of("bm", json!(0)))], 3);
+        assert_eq!(granted(&mut budget, "bm", 3), 0);
+        let woken = budget.set_pools(pools(&[("p", of("bm", json!(1)))]));
+        assert_eq!(woken.len(), 3);
+        assert_eq!(granted(&mut budget, "bm", 3), 1);
+        let other = Labels::default();
+        assert_eq!(
+            budget.set_node("bm-0", Some(&other)).len(),
+            1,
+            "it left the pool"
+        );
+    }
+
+    #[test]
+    fn what_is_being_drained_counts_where_the_node_belongs_now() {
+        let mut budget = budget(&[("p", of("bm", json!(1)))], 2);
+        budget.set_busy("vm-0", true);
+        budget.set_busy("unknown", true);
+        assert!(budget.claim("bm-0").is_ok());
+        budget.give_back("bm-0");
+        budget.set_node("vm-0", Some(&role("bm")));
+        assert!(budget.claim("bm-0").is_err());
+        assert_eq!(budget.claim("unknown"), Err(Refusal::NoNode));
+        budget.set_node("unknown", Some(&role("vm")));
+        assert!(budget.claim("vm-1").is_err());
+    }
+}
