@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tools control-plane helm demo test bench fuzz soak rotation lint crds docs install-manifest chart-readme image
+.PHONY: help tools control-plane helm demo test bench fuzz soak long lint crds docs install-manifest chart-readme image
 
 CARGO ?= cargo
 CONTAINER_ENGINE ?= docker
@@ -35,9 +35,9 @@ soak: tools ## everything at once for ten minutes; SOAK_SECONDS=60, SOAK_JSON=fi
 	$(CARGO) build --bin sriov-operator --example soak; \
 	exec tests/on-loopback.sh $(CARGO) run --quiet --example soak
 
-rotation: tools ## three minutes of rotation under a hundred admissions a second
+long: tools ## tests in their longer form: three minutes of rotation under load, an API server that is away for minutes
 	@$(control_plane); \
-	ROTATION=long exec tests/on-loopback.sh $(CARGO) test --test cluster not_one_call_fails -- --nocapture
+	LONG=1 exec tests/on-loopback.sh $(CARGO) test --test cluster -- --nocapture not_one_call_fails with_the_api_server_away
 
 lint: tools ## format and clippy, warnings denied
 	$(CARGO) fmt --check

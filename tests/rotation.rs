@@ -15,7 +15,7 @@ use crate::support::load::Load;
 use crate::support::operator::Operator;
 use crate::support::scene::{PATIENCE, Scene, both_webhooks};
 use crate::support::wait::eventually;
-use crate::support::{NAMESPACE, SERVICE_ACCOUNT};
+use crate::support::{NAMESPACE, SERVICE_ACCOUNT, is_long};
 
 const CA_SECRET: &str = "sriov-operator-ca";
 
@@ -28,9 +28,9 @@ struct Pace {
     authorities: usize,
 }
 
-/// `ROTATION=long` (`make rotation`) is three minutes, with a CA that lasts for one.
+/// `LONG=1` (`make long`) is three minutes, with a CA that lasts for one.
 fn pace() -> Pace {
-    if std::env::var_os("ROTATION").is_some_and(|value| value == "long") {
+    if is_long() {
         return Pace {
             ca: 60,
             certificate: 20,

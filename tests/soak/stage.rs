@@ -72,10 +72,12 @@ impl Stage {
             for argument in ARGUMENTS {
                 replica.argument(argument);
             }
-            replica.set(
+            for image in [
                 "METRICS_EXPORTER_IMAGE",
-                "example.com/metrics-exporter:test",
-            );
+                "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
+            ] {
+                replica.set(image, "example.com/metrics-exporter:test");
+            }
             proxy.add(replica.pod());
             replica.start()?;
         }
