@@ -1,4 +1,4 @@
-//! Everything that changes in the cluster meanwhile, at a steady rate: networks, node states, policies, ConfigMaps. Each
+//! Everything that changes in the cluster meanwhile, at a steady rate: networks, node states, policies, `ConfigMaps`. Each
 //! change is written into the history. A write that fails is looked up afterwards, so that what is known stays true.
 
 use std::sync::Arc;

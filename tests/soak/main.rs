@@ -1,6 +1,6 @@
 //! `make soak`: two replicas under everything at once, for a bounded time (`SOAK_SECONDS`, 600). Certificates rotate,
 //! pods and policies are asked about at a steady rate, the configuration is toggled, networks, node states, policies and
-//! ConfigMaps change, the API server is restarted twice, a replica is killed every half minute.
+//! `ConfigMaps` change, the API server is restarted twice, a replica is killed every half minute.
 //!
 //! ```text
 //! plan    -> when what is killed

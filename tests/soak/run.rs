@@ -100,10 +100,10 @@ pub(crate) async fn run(seconds: u64, seed: u64) -> Result<bool> {
 
     calls.stop().await;
     let changes = churn.stop().await;
-    let toggled = toggles.made();
+    let switches = toggles.made();
     toggles.stop(&admin).await?;
     let rest = run.comes_to_rest(&before).await;
-    run.tell(length, changes, toggled, rest)
+    run.tell(length, changes, switches, rest)
 }
 
 impl Run {

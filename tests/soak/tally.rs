@@ -116,6 +116,9 @@ impl Tally {
     /// No answer.
     pub(crate) fn failed(&self, from: Instant, to: Instant, what: &str) {
         let what = what.to_owned();
+        if self.excuse(from, to).is_none() {
+            println!("FAILED {}", self.told(from, to, &what));
+        }
         lock(&self.inner).failed.push(Failure { from, to, what });
     }
 
@@ -150,6 +153,13 @@ impl Tally {
         lock(&self.inner).excuse(from, to)
     }
 
+    fn told(&self, from: Instant, to: Instant, what: &str) -> String {
+        let at = from.duration_since(self.start).as_secs_f32();
+        let took = to.duration_since(from).as_secs_f32();
+        format!("after {at:.1} s, for {took:.1} s: {what}")
+    }
+
+    /// The sums so far.
     pub(crate) fn sums(&self) -> Sums {
         let inner = lock(&self.inner);
         let mut sums = Sums {
@@ -171,12 +181,8 @@ impl Tally {
                 None => {
                     sums.failed.0 += 1;
                     if sums.failed.1.len() < TOLD {
-                        let at = failure.from.duration_since(self.start).as_secs_f32();
-                        let took = failure.to.duration_since(failure.from).as_secs_f32();
-                        let what = &failure.what;
-                        sums.failed
-                            .1
-                            .push(format!("after {at:.1} s, for {took:.1} s: {what}"));
+                        let line = self.told(failure.from, failure.to, &failure.what);
+                        sums.failed.1.push(line);
                     }
                 }
             }
