@@ -13,6 +13,7 @@ use crate::support::{NAMESPACE, cli, world};
 
 const NETWORK_FINALIZER: &str = "netattdef.finalizers.sriovnetwork.openshift.io";
 const POOL_FINALIZER: &str = "poolconfig.finalizers.sriovnetwork.openshift.io";
+const CORDONED_BY: &str = "sriovnetwork.openshift.io/cordoned-by";
 const LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
 
 /// A network and a pool as the reference's operator left them.
@@ -59,6 +60,12 @@ async fn without_an_operator_everything_goes_all_the_same() -> Result<()> {
     })
     .await?;
     scene.operator.stop().await?;
+    // It was in the middle of a drain, as was the administrator.
+    let ours = json!({ "metadata": { "annotations": { CORDONED_BY: "sriov-operator" } },
+        "spec": { "unschedulable": true } });
+    scene.admin().merge(NODE, "worker-0", &ours).await?;
+    let theirs = json!({ "spec": { "unschedulable": true } });
+    scene.admin().merge(NODE, "worker-1", &theirs).await?;
 
     // Looking changes nothing.
     let registered = scene.objects().await?;
@@ -73,6 +80,7 @@ async fn without_an_operator_everything_goes_all_the_same() -> Result<()> {
         "would remove Secret sriov-operator-ca\n",
         &format!("would remove finalizer {NETWORK_FINALIZER} of SriovNetwork default/fast\n"),
         &format!("would remove label {LABEL} of Node worker-0\n"),
+        "would remove cordon of Node worker-0\n",
     ] {
         ensure!(told.contains(line), "{line} is not in: {told}");
     }
@@ -88,6 +96,13 @@ async fn without_an_operator_everything_goes_all_the_same() -> Result<()> {
     ensure!(scene.admin().get(LEASE, "sriov-operator").await?.is_none());
     let node = scene.admin().must_get(NODE, "worker-0").await?;
     ensure!(node["metadata"]["labels"].get(LABEL).is_none(), "{node}");
+    ensure!(node["spec"]["unschedulable"] != true, "{node}");
+    ensure!(
+        node["metadata"]["annotations"].get(CORDONED_BY).is_none(),
+        "{node}"
+    );
+    let node = scene.admin().must_get(NODE, "worker-1").await?;
+    ensure!(node["spec"]["unschedulable"] == true, "{node}");
 
     // What users made is still there, and can be deleted now.
     let network = scene.admin().must_get(NETWORK, "default/fast").await?;
@@ -178,7 +193,7 @@ async fn rights_that_are_missing_are_named_at_once_and_keep_back_nothing_else() 
     for line in [
         "DaemonSet sriov-device-plugin",
         "Secret sriov-operator-ca",
-        "labels of nodes",
+        "nodes: ",
     ] {
         ensure!(complaint.contains(line), "{line} is not in: {complaint}");
     }
