@@ -73,7 +73,9 @@ impl ServiceProxy {
     pub(crate) fn start(client: Client) -> Self {
         let pods = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(run(client, Arc::clone(&pods)));
+        let (ready, receiver) = watch::channel(Vec::new());
+        tasks.spawn(probe(Arc::clone(&pods), ready));
+        tasks.spawn(run(client, receiver));
         Self {
             pods,
             _tasks: tasks,
@@ -86,27 +88,22 @@ impl ServiceProxy {
     }
 }
 
-async fn run(client: Client, pods: Arc<Mutex<Vec<Pod>>>) {
+async fn run(client: Client, mut ready: watch::Receiver<Vec<Pod>>) {
     let mut forwarders = HashMap::new();
     let services = Api::<Service>::namespaced(client, NAMESPACE);
     let mut events = std::pin::pin!(watcher(services, watcher::Config::default()).backoff(Steady));
-    let mut ready = Vec::new();
-    let mut probe = tokio::time::interval(PROBE_PERIOD);
     loop {
         tokio::select! {
             event = events.try_next() => match event {
                 Ok(Some(Event::Apply(service) | Event::InitApply(service))) => {
                     update(&mut forwarders, &service);
-                    lead(&forwarders, &ready);
+                    lead(&forwarders, &ready.borrow());
                 }
                 Ok(Some(Event::Delete(service))) => { forwarders.remove(&service.name_any()); }
                 Ok(Some(_)) | Err(_) => {}
                 Ok(None) => return,
             },
-            _ = probe.tick() => {
-                ready = probed(&pods).await;
-                lead(&forwarders, &ready);
-            }
+            Ok(()) = ready.changed() => lead(&forwarders, &ready.borrow_and_update()),
         }
     }
 }
@@ -155,14 +152,20 @@ fn described(service: &Service) -> Option<(SocketAddr, u16, BTreeMap<String, Str
     Some((listen, target, spec.selector.clone().unwrap_or_default()))
 }
 
-/// The pods that are ready, each probed once.
-async fn probed(pods: &Mutex<Vec<Pod>>) -> Vec<Pod> {
-    let pods = lock(pods).clone();
-    let probes = pods.iter().map(async |pod| pod.probe.ready().await.is_ok());
-    let ready = futures::future::join_all(probes).await;
-    let pods = pods.into_iter().zip(ready);
-    pods.filter_map(|(pod, ready)| ready.then_some(pod))
-        .collect()
+/// Probes the pods again and again, and tells which of them are ready.
+async fn probe(pods: Arc<Mutex<Vec<Pod>>>, told: watch::Sender<Vec<Pod>>) {
+    let mut ticks = tokio::time::interval(PROBE_PERIOD);
+    while !told.is_closed() {
+        ticks.tick().await;
+        let pods = lock(&pods).clone();
+        let probes = pods.iter().map(async |pod| pod.probe.ready().await.is_ok());
+        let ready = futures::future::join_all(probes).await;
+        let pods = pods.into_iter().zip(ready);
+        told.send_replace(
+            pods.filter_map(|(pod, ready)| ready.then_some(pod))
+                .collect(),
+        );
+    }
 }
 
 /// Tells each forwarder which of the pods it may use.
