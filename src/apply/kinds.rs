@@ -60,8 +60,6 @@ const fn cluster(
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
-const MONITORING: &str = "monitoring.coreos.com";
-const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io";
 
 /// Every kind that templates make.
 pub(super) static KINDS: [Kind; 14] = [
@@ -77,8 +75,18 @@ pub(super) static KINDS: [Kind; 14] = [
         "networkpolicies",
     ),
     namespaced("apps", "v1", "DaemonSet", "daemonsets"),
-    namespaced(MONITORING, "v1", "ServiceMonitor", "servicemonitors"),
-    namespaced(MONITORING, "v1", "PrometheusRule", "prometheusrules"),
+    namespaced(
+        "monitoring.coreos.com",
+        "v1",
+        "ServiceMonitor",
+        "servicemonitors",
+    ),
+    namespaced(
+        "monitoring.coreos.com",
+        "v1",
+        "PrometheusRule",
+        "prometheusrules",
+    ),
     cluster(RBAC, "v1", "ClusterRole", "clusterroles"),
     cluster(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings"),
     cluster(
@@ -93,7 +101,12 @@ pub(super) static KINDS: [Kind; 14] = [
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
     ),
-    cluster(MACHINE_CONFIG, "v1", "MachineConfig", "machineconfigs"),
+    cluster(
+        "machineconfiguration.openshift.io",
+        "v1",
+        "MachineConfig",
+        "machineconfigs",
+    ),
 ];
 
 impl Kind {
@@ -120,11 +133,6 @@ impl Kind {
             (false, RBAC) => Watched::LabelledInCluster,
             (false, _) => Watched::ByName,
         }
-    }
-
-    /// Whether a cluster may be without the kind: it comes with another product.
-    pub(super) fn is_optional(&self) -> bool {
-        matches!(self.group, MONITORING | MACHINE_CONFIG)
     }
 
     /// The kind as kube's dynamic API takes it.

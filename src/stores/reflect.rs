@@ -21,17 +21,14 @@ use tracing::{debug, info, warn};
 use super::health::Health;
 use super::object::{Key, Object};
 use super::source::{Interruption, Source, within};
-use crate::retry::Pauses;
+use crate::watching::{CustomKind, Pauses, WATCH_SECONDS};
 
 /// What the head of a watch may take.
 const WATCH_OPEN_WITHIN: Duration = Duration::from_secs(10);
-/// How long the server keeps one watch open, in seconds. Short, since it bounds how long a connection that has
-/// silently died goes unnoticed.
-const WATCH_SECONDS: u32 = 60;
 /// A watch that is silent for longer than it may last is dead.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
-/// How often a kind that the server does not know is asked for again.
-const UNKNOWN_KIND_PAUSE: Duration = Duration::from_secs(30);
+/// How often a kind that the server does not know, and whose definition is watched, counts as looked at.
+const UNKNOWN_KIND_PERIOD: Duration = Duration::from_secs(20);
 
 /// Where the objects go.
 pub(super) trait Sink: Send + Sync + 'static {
@@ -83,6 +80,7 @@ impl<S: Sink> Reflector<S> {
     /// Mirrors for ever.
     pub(super) async fn run(mut self) -> Infallible {
         let mut backoff = Pauses::default();
+        let mut kind = self.source.kind(&self.client);
         let mut known = true;
         loop {
             let interruption = match self.list().await {
@@ -91,6 +89,7 @@ impl<S: Sink> Reflector<S> {
                         info!(what = self.source.what, "the server knows the kind now");
                     }
                     known = true;
+                    kind.is_known();
                     backoff.reset();
                     self.watch(version, &mut backoff).await
                 }
@@ -103,15 +102,26 @@ impl<S: Sink> Reflector<S> {
                     }
                     known = false;
                     self.sink.retain(&HashSet::new(), "");
-                    self.health.sign_of_life(Instant::now());
                     self.health.fill();
-                    sleep(UNKNOWN_KIND_PAUSE).await;
+                    self.learned(&mut kind).await;
                     continue;
                 }
                 Err(interruption) => interruption,
             };
             self.interrupted(&interruption);
             pause(&mut backoff).await;
+        }
+    }
+
+    /// Waits until the server may know the kind. Meanwhile the store is empty as it should be.
+    async fn learned(&self, kind: &mut CustomKind) {
+        let mut learned = std::pin::pin!(kind.learned());
+        loop {
+            self.health.sign_of_life(Instant::now());
+            tokio::select! {
+                () = &mut learned => return,
+                () = sleep(UNKNOWN_KIND_PERIOD) => {}
+            }
         }
     }
 
@@ -258,7 +268,7 @@ pub(super) async fn refresh<S: Sink>(
 }
 
 async fn pause(backoff: &mut Pauses) {
-    sleep(backoff.next_pause()).await;
+    sleep(backoff.pause()).await;
 }
 
 #[cfg(test)]
