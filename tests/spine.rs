@@ -195,15 +195,20 @@ async fn the_injector_goes_and_comes_with_its_switch() -> Result<()> {
         .await?;
     scene.is_ready().await?;
     scene.has_webhooks(&BOTH.concat()).await?;
-    let pod = scene
-        .admin()
-        .ask_create(&world::pod("app", "fast"))
-        .await?
-        .object()?;
-    ensure!(
-        pod["spec"]["containers"][0]["resources"] != json!({}),
-        "not injected: {pod}"
-    );
+    // Whoever leads calls to a new Service takes a moment to know it.
+    eventually(Duration::from_secs(5), "the injector", async || {
+        let pod = scene
+            .admin()
+            .ask_create(&world::pod("app", "fast"))
+            .await?
+            .object()?;
+        ensure!(
+            pod["spec"]["containers"][0]["resources"] != json!({}),
+            "not injected: {pod}"
+        );
+        Ok(())
+    })
+    .await?;
     scene.was_allowed_everything()
 }
 
@@ -291,8 +296,8 @@ async fn a_configuration_that_comes_changes_and_goes_within_a_second_ends_right(
             (DAEMON_SET, "sriov-device-plugin"),
             (SERVICE, "operator-webhook-service"),
         ] {
-            let object = scene.admin().must_get(kind, name).await?;
-            let owner = &object["metadata"]["ownerReferences"][0]["uid"];
+            let live = scene.admin().must_get(kind, name).await?;
+            let owner = &live["metadata"]["ownerReferences"][0]["uid"];
             ensure!(*owner == new["metadata"]["uid"], "{name} is of {owner}");
         }
         scene.admin().delete(CONFIG, "default").await?;

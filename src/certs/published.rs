@@ -72,6 +72,9 @@ impl fmt::Display for Configuration {
     }
 }
 
+/// By this annotation a configuration asks OpenShift's service CA for its bundles.
+const INJECT_SERVICE_CA: &str = "service.beta.openshift.io/inject-cabundle";
+
 /// What the live configurations carry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
@@ -91,6 +94,8 @@ pub struct Registered {
     pub version: String,
     /// Whether a call that fails lets the request through (`failurePolicy: Ignore`).
     pub ignores_failures: bool,
+    /// Whether it asks OpenShift's service CA to fill in its bundles.
+    pub asks_service_ca: bool,
 }
 
 impl Published {
@@ -172,6 +177,12 @@ fn registered(object: &DynamicObject) -> Registered {
         ignores_failures: webhooks
             .iter()
             .any(|webhook| webhook["failurePolicy"] == "Ignore"),
+        asks_service_ca: object
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(INJECT_SERVICE_CA))
+            .is_some_and(|value| value == "true"),
     }
 }
 
@@ -218,9 +229,14 @@ mod tests {
                 ca_bundle: Some(b"a".to_vec()),
                 is_ours: true,
                 version: "7".into(),
-                ignores_failures: true
+                ignores_failures: true,
+                asks_service_ca: false,
             }
         );
+        let mut asking = configuration(&json!([with]), FIELD_MANAGER, "Apply");
+        let annotations = asking.metadata.annotations.get_or_insert_default();
+        annotations.insert(INJECT_SERVICE_CA.into(), "true".into());
+        assert!(registered(&asking).asks_service_ca);
         assert_eq!(read(json!([with, without])).ca_bundle, None);
         assert_eq!(read(json!(null)).ca_bundle, None);
     }

@@ -65,6 +65,7 @@ impl Reconciler {
         if matches!(passage, Passage::Frozen(_)) {
             return false;
         }
+        let held = rollout.issued.held.contains(&component);
         let (mut kept, mut created, mut backend_failed) = (Vec::new(), false, false);
         let once = rendered
             .created_once
@@ -81,11 +82,11 @@ impl Reconciler {
             };
             kept.push(reference.clone());
             let is_service = reference.kind.kind == "Service";
-            if is_service && passage.keeps_service() {
+            if is_service && (held || passage.keeps_service()) {
                 continue;
             }
             if let Some(configuration) = configuration(&reference) {
-                if passage.keeps_configurations() {
+                if held || passage.keeps_configurations() {
                     continue;
                 }
                 let live = rollout.published.get(configuration);

@@ -1,5 +1,8 @@
 //! Removing what is ours: configurations first, so that no call is left without a backend; then everything else.
 
+use std::time::Duration;
+
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::{
@@ -14,6 +17,9 @@ use crate::{
     settings::ClusterType,
 };
 
+/// How long what answers a webhook outlives its configuration: an API server learns of the removal by its watch, and
+/// until then it calls, and calls that are under way end.
+const CALLS_CEASE: Duration = Duration::from_secs(2);
 /// The group of the Prometheus operator's kinds.
 const PROMETHEUS: &str = "monitoring.coreos.com";
 
@@ -64,12 +70,11 @@ impl Reconciler {
 
     /// Removes every object of ours that templates make, and goes on with the others when one fails.
     pub(super) async fn remove_everything(&self, report: &mut Report) {
+        let mut called = false;
         for (component, object) in in_order_of_removal() {
-            if !self.is_possible(component) {
-                continue;
-            }
-            if let Err(error) = self.applier().remove(&object).await {
-                report.fault(component, error);
+            if self.is_possible(component) {
+                self.remove_one(component, &object, &mut called, report)
+                    .await;
             }
         }
     }
@@ -82,7 +87,7 @@ impl Reconciler {
         kept: &[ObjectRef],
         report: &mut Report,
     ) -> bool {
-        let mut removed = false;
+        let (mut removed, mut called) = (false, false);
         let mut catalogue = self.catalogue(component);
         catalogue.sort_by_key(|object| is_webhook_configuration(object.kind));
         for object in catalogue
@@ -90,12 +95,36 @@ impl Reconciler {
             .rev()
             .filter(|object| !kept.contains(object))
         {
-            match self.applier().remove(object).await {
-                Ok(this) => removed |= this,
-                Err(error) => report.fault(component, error),
-            }
+            removed |= self
+                .remove_one(component, object, &mut called, report)
+                .await;
         }
         removed
+    }
+
+    /// Removes an object. `called`: a webhook configuration was removed a moment ago, and calls by it may still come.
+    async fn remove_one(
+        &self,
+        component: Component,
+        object: &ObjectRef,
+        called: &mut bool,
+        report: &mut Report,
+    ) -> bool {
+        let registers = is_webhook_configuration(object.kind);
+        if *called && !registers {
+            sleep(CALLS_CEASE).await;
+            *called = false;
+        }
+        match self.applier().remove(object).await {
+            Ok(removed) => {
+                *called |= removed && registers;
+                removed
+            }
+            Err(error) => {
+                report.fault(component, error);
+                false
+            }
+        }
     }
 
     /// Every object that a component may have in any variant on this platform, in the order in which it is applied.
