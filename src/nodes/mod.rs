@@ -33,6 +33,7 @@ pub mod meaning;
 mod merge;
 pub mod plugin;
 pub mod rdma;
+pub mod situation;
 
 use crate::{
     api::{
@@ -47,6 +48,9 @@ use crate::{
 };
 use merge::{Group, Merged};
 pub use plugin::Resource;
+
+/// The label that the device plugin's `DaemonSet` selects nodes by.
+pub const PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
 
 /// What is known of one node.
 #[derive(Clone, Copy, Debug)]

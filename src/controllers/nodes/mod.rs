@@ -14,7 +14,6 @@
 
 mod plugin_config;
 mod plugin_map;
-mod situation;
 mod stale;
 mod told;
 mod writer;
@@ -28,25 +27,22 @@ use tracing::warn;
 use self::{
     plugin_config::{PluginConfig, Written},
     plugin_map::{Edit, PluginMap},
-    situation::{Situation, Wanted},
     told::Told,
     writer::{Failure, Writer},
 };
 use super::{Controller, Error, Outcome, Queue};
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovNetworkPoolConfig, SriovOperatorConfig},
-    features::{Feature, Features},
     nodes::{
         self, Plan, meaning,
         plugin::{Spelling, text},
         rdma::Pool,
+        situation::{self, Situation, Wanted, manages_bridges},
     },
     operator::Events,
     stores::{ClusterStores, Mirror, Objects, Touched},
 };
 
-/// The label that the device plugin's `DaemonSet` selects nodes by.
-pub const PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
 const ENABLED: &str = "Enabled";
 const DISABLED: &str = "Disabled";
 /// How soon it is tried again while the stores are not filled.
@@ -252,7 +248,7 @@ impl NodePolicies {
                 cluster,
                 config.as_deref(),
                 &pools,
-                head.as_deref(),
+                head.as_ref().and_then(|head| head.rdma_mode.as_deref()),
                 stored.as_ref(),
             )
         });
@@ -393,9 +389,4 @@ fn matters(config: &SriovOperatorConfig) -> impl PartialEq + use<'_> {
         &config.spec.config_daemon_node_selector,
         manages_bridges(config),
     )
-}
-
-fn manages_bridges(config: &SriovOperatorConfig) -> bool {
-    Features::new(config.spec.feature_gates.iter().flatten())
-        .is_enabled(Feature::ManageSoftwareBridges)
 }
