@@ -4,6 +4,7 @@
 //! report  <- figures, as text and as JSON (BENCH_JSON=file), plots into BENCH_PLOTS
 //! pure    <- the pure paths: time, and instructions where valgrind is installed
 //! product <- the real binary behind a real API server: what /proc and the audit log say of it
+//! fleet   <- a large cluster that follows its policies
 //! floor   <- the same listener with a handler that reads the body and answers a constant
 //! load    <- keep-alive TLS connections that post one body over and over
 //! world   <- generated nodes, node states, policies, networks and reviews
@@ -18,6 +19,7 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+mod fleet;
 mod floor;
 mod load;
 mod plot;
@@ -70,6 +72,10 @@ fn bench() -> Result<bool> {
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(sizes::measure(&mut report, nodes));
+    let outcome = match outcome {
+        Ok(()) => runtime.block_on(fleet::measure(&mut report, nodes)),
+        failed => failed,
+    };
     report.finish()?;
     outcome?;
     Ok(report.is_met())
