@@ -147,8 +147,8 @@ fn on_node(change: &Change<'_, Node>, budget: &Mutex<Budget>, queue: &Queue<Key>
     if alike {
         return;
     }
-    let labels = change.after.map(|node| node.labels());
-    let woken = budget.lock().set_node(&change.key.name, labels.as_ref());
+    let labels = change.after.map(|node| &node.metadata.labels);
+    let woken = budget.lock().set_node(&change.key.name, labels);
     wake(queue, &woken);
     queue.add(Key::Node(change.key.name.clone()));
     // A node that asks no longer, has left its MachineConfigPool or is gone may have been the last of it.

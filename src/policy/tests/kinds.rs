@@ -100,7 +100,6 @@ fn pools() {
     let with = |spec: Value| Asked::create(Kind::PoolConfig, "p", spec).verdict(&world(), &rules());
     for legal in [
         json!({}),
-        json!({"maxUnavailable": 0}),
         json!({"maxUnavailable": 5000}),
         json!({"maxUnavailable": "1%"}),
         json!({"maxUnavailable": "100%"}),
@@ -113,6 +112,28 @@ fn pools() {
     ] {
         assert_allowed(&with(legal), &[]);
     }
+    for (suspicious, says) in [
+        (
+            json!({"maxUnavailable": 0}),
+            "spec.maxUnavailable: 0 lets no node",
+        ),
+        (
+            json!({"ovsHardwareOffloadConfig": {"name": "master"}}),
+            "spec.ovsHardwareOffloadConfig.name: \"master\" has no effect",
+        ),
+    ] {
+        assert_allowed(&with(suspicious), &[says]);
+    }
+    assert_refused(
+        &with(json!({"ovsHardwareOffloadConfig": {"name": "Worker pool"}})),
+        &["spec.ovsHardwareOffloadConfig.name: Invalid value: \"Worker pool\""],
+    );
+    let mut elsewhere = Asked::create(Kind::PoolConfig, "p", json!({}));
+    elsewhere.object["metadata"]["namespace"] = "other".into();
+    assert_allowed(
+        &elsewhere.verdict(&world(), &rules()),
+        &["metadata.namespace: only pools in"],
+    );
     for illegal in [
         json!(-1),
         json!("3"),
