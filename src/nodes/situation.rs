@@ -50,11 +50,11 @@ pub struct Wanted {
 
 /// How things stand with the node called `name`. `rdma_mode` is what its state says now; `stored` is the spec of its
 /// state, of which a node without NICs keeps something.
-pub fn of(
+pub fn of<'a>(
     name: &str,
     cluster: &Cluster,
     config: Option<&SriovOperatorConfig>,
-    pools: &[Pool],
+    pools: impl IntoIterator<Item = &'a Pool>,
     rdma_mode: Option<&str>,
     stored: Option<&SriovNetworkNodeStateSpec>,
 ) -> Situation {

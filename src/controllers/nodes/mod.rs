@@ -18,10 +18,11 @@ mod stale;
 mod told;
 mod writer;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, Resource};
+use parking_lot::RwLock;
 use tracing::warn;
 
 use self::{
@@ -59,6 +60,9 @@ pub enum Key {
     Node(Box<str>),
 }
 
+/// The pools that choose nodes, by name.
+type Pools = Arc<RwLock<BTreeMap<Box<str>, Pool>>>;
+
 /// What the controller is made of.
 #[derive(Clone)]
 pub struct Parts {
@@ -78,7 +82,7 @@ pub struct Parts {
 pub struct NodePolicies {
     stores: Arc<ClusterStores>,
     config: Arc<Objects<SriovOperatorConfig>>,
-    pools: Arc<Objects<SriovNetworkPoolConfig>>,
+    pools: Pools,
     plugin: PluginConfig,
     writer: Writer,
     told: Told,
@@ -110,16 +114,25 @@ impl NodePolicies {
                 }
             },
         );
-        let (pools, pool_mirror) = Objects::<SriovNetworkPoolConfig>::mirror(
+        let pools = Pools::default();
+        let (_, pool_mirror) = Objects::<SriovNetworkPoolConfig>::mirror(
             client,
             "sriovnetworkpoolconfigs",
             SriovNetworkPoolConfig::url_path(&(), Some(namespace)),
             {
-                let add = everything();
+                let (add, pools) = (everything(), Arc::clone(&pools));
                 move |change| {
-                    if change.before.map(|p| &p.spec) != change.after.map(|p| &p.spec) {
-                        add();
+                    let name = &change.key.name;
+                    let pool = change.after.and_then(|pool| Pool::new(name, &pool.spec));
+                    let mut pools = pools.write();
+                    if pools.get(name) == pool.as_ref() {
+                        return;
                     }
+                    match pool {
+                        Some(pool) => pools.insert(name.clone(), pool),
+                        None => pools.remove(name),
+                    };
+                    add();
                 }
             },
         );
@@ -179,14 +192,6 @@ impl NodePolicies {
             .filter(|config| config.metadata.deletion_timestamp.is_none())
     }
 
-    fn pools(&self) -> Vec<Pool> {
-        self.pools.look(|held| {
-            held.values()
-                .filter_map(|pool| Pool::new(&pool.name_any(), &pool.spec))
-                .collect()
-        })
-    }
-
     /// Gives every node, node state and policy its turn.
     async fn everything(&self) -> Result<Outcome, Failure> {
         let (mut names, policies) = self.stores.look(|cluster| {
@@ -210,7 +215,8 @@ impl NodePolicies {
                 if let Err(fault) = situation::daemon_selector(&config) {
                     self.told.selector(&config, &fault);
                 }
-                for pool in self.pools() {
+                let pools: Vec<Pool> = self.pools.read().values().cloned().collect();
+                for pool in pools {
                     if let Some(fault) = pool.fault() {
                         self.told.pool(&pool.name, &fault).await;
                     }
@@ -235,7 +241,6 @@ impl NodePolicies {
 
     async fn node(&self, name: &str) -> Result<Outcome, Failure> {
         let config = self.config();
-        let pools = self.pools();
         let stored = if self.needs_stored_spec(name) {
             self.writer.spec(name).await?
         } else {
@@ -247,7 +252,7 @@ impl NodePolicies {
                 name,
                 cluster,
                 config.as_deref(),
-                &pools,
+                self.pools.read().values(),
                 head.as_ref().and_then(|head| head.rdma_mode.as_deref()),
                 stored.as_ref(),
             )
