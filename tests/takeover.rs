@@ -1,5 +1,7 @@
 //! Installing over what is there: the Go operator's installation is taken over in place, another one of ours is not.
 
+mod way_back;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -41,7 +43,8 @@ async fn left_by_the_go_operator(admin: &User, owner: &Value, ca: &str) -> Resul
     Ok(stored)
 }
 
-/// Makes one object as the Go operator does: a POST, then a full update.
+/// Makes one object as the Go operator does: a POST where nothing is there, then a full update that keeps the labels and
+/// annotations that are there.
 pub(crate) async fn made_by_the_go_operator(
     admin: &User,
     mut object: Value,
@@ -56,14 +59,21 @@ pub(crate) async fn made_by_the_go_operator(
         }]);
     }
     let query = format!("?fieldManager={OLD_MANAGER}");
-    let path = format!("{}{query}", kind.collection(None));
-    let made = admin
-        .call(Method::POST, &path, "application/json", Some(&object))
-        .await?
-        .object()
-        .with_context(|| format!("{object}"))?;
-    object["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"].clone();
-    let name = text(&made, "/metadata/name");
+    let name = text(&object, "/metadata/name").to_owned();
+    let there = match admin.get(kind, &name).await? {
+        Some(there) => there,
+        None => {
+            let path = format!("{}{query}", kind.collection(None));
+            admin
+                .call(Method::POST, &path, "application/json", Some(&object))
+                .await?
+                .object()
+                .with_context(|| format!("{object}"))?
+        }
+    };
+    for kept in ["resourceVersion", "labels", "annotations"] {
+        object["metadata"][kept] = there["metadata"][kept].clone();
+    }
     let path = format!("{}/{name}{query}", kind.collection(None));
     admin
         .call(Method::PUT, &path, "application/json", Some(&object))

@@ -41,6 +41,9 @@ pub const POOL_CONFIG_FINALIZER: &str = "poolconfig.finalizers.sriovnetwork.open
 
 /// Finalizer of the network kinds, for their network attachment definitions.
 pub const NETWORK_FINALIZER: &str = "netattdef.finalizers.sriovnetwork.openshift.io";
+/// The label of nodes that the device plugin's `DaemonSet` selects by: `Enabled` or `Disabled`.
+pub const DEVICE_PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
+
 /// Finalizer of pools, for their machine configuration.
 pub const POOL_FINALIZER: &str = "poolconfig.finalizers.sriovnetwork.openshift.io";
 

@@ -11,6 +11,7 @@ mod process;
 mod readiness;
 mod render;
 mod run;
+mod serving;
 mod status;
 mod webhook;
 

@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::process::{Called, Serving};
+use super::serving::{Called, Serving};
 use crate::{
     api::SriovOperatorConfigSpec,
     certs::{

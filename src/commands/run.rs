@@ -9,7 +9,8 @@ use tracing::{info, warn};
 
 use super::{
     client,
-    process::{self, Serving, Stores, background},
+    process::{self, background},
+    serving::{self, Serving, Stores},
 };
 use crate::{
     certs::{keeper::Keeper, lifetimes::Lifetimes, serving::slot::Trust},
@@ -114,9 +115,9 @@ fn trust(settings: &Settings, secret: &str) -> Trust {
         CertificateMode::Provided(bundles)
             if secret == settings.admission.secret_names.operator =>
         {
-            process::given(&bundles.operator)
+            serving::given(&bundles.operator)
         }
-        CertificateMode::Provided(bundles) => process::given(&bundles.injector),
+        CertificateMode::Provided(bundles) => serving::given(&bundles.injector),
     }
 }
 
@@ -328,7 +329,7 @@ async fn follow_profile(
         let options = profile
             .as_ref()
             .map_or(&settings.admission.tls, |(options, _)| options);
-        match process::tls_config(options, &settings.admission, pairs) {
+        match serving::tls_config(options, &settings.admission, pairs) {
             Ok(config) => tls.store(config.load_full()),
             Err(error) => warn!(%error, "the TLS profile cannot be served; the one before stays"),
         }

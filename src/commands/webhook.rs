@@ -7,8 +7,8 @@ use anyhow::Result;
 use tracing::info;
 
 use super::{
-    client,
-    process::{self, Serving, Stores},
+    client, process,
+    serving::{Serving, Stores},
 };
 use crate::{
     certs::serving::slot::Trust,

@@ -49,9 +49,6 @@ use crate::{
 use merge::{Group, Merged};
 pub use plugin::Resource;
 
-/// The label that the device plugin's `DaemonSet` selects nodes by.
-pub const PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
-
 /// What is known of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeView<'a> {

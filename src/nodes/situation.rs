@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    NodeView, PLUGIN_LABEL, Plan, plan,
+    NodeView, Plan, plan,
     rdma::{self, Mode, Pool},
 };
 use crate::{
-    api::{SriovNetworkNodeStateSpec, SriovOperatorConfig},
+    api::{DEVICE_PLUGIN_LABEL, SriovNetworkNodeStateSpec, SriovOperatorConfig},
     features::{Feature, Features},
     policy::{
         Cluster,
@@ -60,7 +60,7 @@ pub fn of<'a>(
 ) -> Situation {
     let nodes = cluster.nodes();
     let node = nodes.get(name);
-    let label = node.and_then(|node| nodes.value_of(node, PLUGIN_LABEL));
+    let label = node.and_then(|node| nodes.value_of(node, DEVICE_PLUGIN_LABEL));
     let labelled = label.is_some();
     let Some((config, owner)) = config.and_then(|c| Some((c, c.metadata.uid.as_deref()?))) else {
         return Situation::NoConfig { labelled };
@@ -145,7 +145,11 @@ mod tests {
             ("node-role.kubernetes.io/worker", ""),
         ];
         cluster.insert_node("worker", worker, "");
-        cluster.insert_node("other", [("special", "yes"), (PLUGIN_LABEL, "Enabled")], "");
+        cluster.insert_node(
+            "other",
+            [("special", "yes"), (DEVICE_PLUGIN_LABEL, "Enabled")],
+            "",
+        );
         cluster
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::chart::grant_for;
 use crate::support::kinds::{INFRASTRUCTURE, MACHINE_CONFIG, MACHINE_CONFIG_POOL, POOL};
-use crate::support::{manifests, world};
+use crate::support::{cli, manifests, world};
 
 /// An operator for OpenShift, not started, and two workers that are at their configuration.
 pub(crate) async fn installed() -> Result<Scene> {
@@ -143,4 +143,29 @@ async fn the_pool_of_a_node_is_paused_while_it_is_drained() -> Result<()> {
     becomes(&admin, "one", COMPLETE, true).await?;
     pool_is(&admin, IDLE, false).await?;
     scene.was_allowed_everything()
+}
+
+/// With no operator left, nothing would resume the pool, and the cluster could not be upgraded.
+#[tokio::test]
+async fn cleaning_up_ends_what_a_drain_has_begun() -> Result<()> {
+    let mut scene = installed().await?;
+    let admin = scene.admin().clone();
+    workers(&admin).await?;
+    scene.operator.start()?;
+    ask(&admin, "one", DRAIN).await?;
+    becomes(&admin, "one", COMPLETE, true).await?;
+    pool_is(&admin, "Paused", true).await?;
+    scene.operator.kill();
+    let kubeconfig = scene.cluster.admin_kubeconfig();
+    let told = cli::run(&kubeconfig, &["cleanup"]).await?.succeeded()?;
+    for line in [
+        "remove pause of MachineConfigPool workers\n",
+        "remove cordon of Node one\n",
+    ] {
+        ensure!(told.contains(line), "{line} is not in: {told}");
+    }
+    pool_is(&admin, IDLE, false).await?;
+    let node = admin.must_get(NODE, "one").await?;
+    ensure!(node["spec"]["unschedulable"] != true, "{node}");
+    Ok(())
 }

@@ -93,6 +93,12 @@ impl Workload {
         .with_context(|| tail(&self.log, 30))?;
         self.process.check_running()
     }
+
+    /// Stops it politely and waits until it has ended.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        self.process.signal("TERM")?;
+        self.process.ended(Duration::from_secs(40)).await.map(drop)
+    }
 }
 
 impl Drop for Workload {

@@ -11,10 +11,12 @@ use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use crate::{
-    api::{API_VERSION, DEFAULT_CONFIG_NAME, SriovNetworkNodeState, SriovNetworkNodeStateSpec},
+    api::{
+        API_VERSION, DEFAULT_CONFIG_NAME, DEVICE_PLUGIN_LABEL, SriovNetworkNodeState,
+        SriovNetworkNodeStateSpec,
+    },
     controllers::calls::{Error, by_us, call, made_by_us, that_very, undecodable, unless_gone},
     drain::{CURRENT_STATE, DESIRED_STATE, IDLE},
-    nodes::PLUGIN_LABEL,
     stores::{KEEP_UNTIL, StateHead},
 };
 
@@ -168,7 +170,7 @@ impl Writer {
     /// Sets or removes a node's label.
     pub(super) async fn label(&self, node: &str, value: Option<&str>) -> Result<(), Error> {
         debug!(node, value, "labelling the node");
-        let patch = json!({ "metadata": { "labels": { PLUGIN_LABEL: value } } });
+        let patch = json!({ "metadata": { "labels": { DEVICE_PLUGIN_LABEL: value } } });
         let (params, patch) = (by_us(), Patch::Merge(&patch));
         let labelled = self.nodes.patch_metadata(node, &params, &patch);
         unless_gone(call("label", &format!("Node {node}"), labelled).await)

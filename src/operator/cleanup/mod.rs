@@ -3,11 +3,14 @@
 //! ```text
 //! config marked -> webhook configurations -> what was rolled out -> Secrets -> finalizers that nobody else removes
 //! -> wait: for the operator to finish, if one leads -> else our finalizer of the config -> everything gone
+//! -> the label of the nodes, the Lease
 //! ```
 //!
 //! It writes nothing but deletions and removals of finalizers, each guarded by what was read. One fault keeps nothing
 //! else back. Users' policies, networks and pools stay, as do the definitions.
 
+mod fault;
+mod nodes;
 mod release;
 mod step;
 
@@ -31,6 +34,7 @@ use crate::{
     certs::keeper::secrets::{AUTHORITY_SECRET, is_ours},
     settings::SecretNames,
 };
+use fault::{CallError, Fault, Left};
 pub use step::Step;
 
 /// How often what is left is looked at.
@@ -67,7 +71,7 @@ pub async fn run(client: &Client, options: &Options, tell: impl FnMut(Step) + Se
         tell,
     };
     cleanup.run().await;
-    cleanup.faults
+    cleanup.faults.iter().map(Fault::to_string).collect()
 }
 
 struct Cleanup<'a, T> {
@@ -77,16 +81,10 @@ struct Cleanup<'a, T> {
     applier: Applier,
     /// The config as an owner; without a uid when there is none.
     owner: OwnerReference,
-    faults: Vec<String>,
+    faults: Vec<Fault>,
     /// What was told to be removed, so that it is told once.
     marked: BTreeSet<String>,
     tell: T,
-}
-
-/// Something that is still there, and why.
-struct Left {
-    what: String,
-    why: String,
 }
 
 impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
@@ -103,6 +101,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
                     finalizer: crate::api::OPERATOR_CONFIG_FINALIZER,
                 });
             }
+            self.release_nodes().await;
             self.faults.extend(faults);
             return;
         }
@@ -117,16 +116,16 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             if left.is_empty() && faults.is_empty() {
                 break;
             }
-            if Instant::now() >= deadline {
-                let left = left.iter();
-                faults.extend(left.map(|left| format!("{}: {}", left.what, left.why)));
+            let in_vain = self.waits_in_vain(operators_end, &faults, &left).await;
+            if in_vain || Instant::now() >= deadline {
+                faults.extend(left.into_iter().map(Fault::from));
                 self.faults.extend(faults);
                 break;
             }
             let waiting: Vec<String> = left
                 .iter()
-                .map(|left| format!("{}: {}", left.what, left.why))
-                .chain(faults.iter().cloned())
+                .map(Left::to_string)
+                .chain(faults.iter().map(Fault::to_string))
                 .collect();
             if waiting != told {
                 for line in &waiting {
@@ -136,7 +135,16 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             }
             sleep(LOOK_AGAIN).await;
         }
+        self.release_nodes().await;
         self.remove_lease().await;
+    }
+
+    /// Whether all that is left waits for rights that are not there, with no operator that could use its own.
+    async fn waits_in_vain(&self, operators_end: Instant, faults: &[Fault], left: &[Left]) -> bool {
+        !faults.is_empty()
+            && faults.iter().all(|fault| fault.is_forbidden)
+            && left.iter().all(|left| left.what == config_name())
+            && (Instant::now() >= operators_end || self.leader().await.is_none())
     }
 
     fn say(&mut self, step: Step) {
@@ -155,7 +163,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
         let config = match read(&self.configs, DEFAULT_CONFIG_NAME).await {
             Ok(config) => config?,
             Err(error) => {
-                self.faults.push(format!("{}: {error}", config_name()));
+                self.faults.push(Fault::of(config_name(), &error));
                 return None;
             }
         };
@@ -168,14 +176,14 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             if !self.options.dry_run
                 && let Err(error) = delete(&self.configs, &config.metadata).await
             {
-                self.faults.push(format!("{}: {error}", config_name()));
+                self.faults.push(Fault::of(config_name(), &error));
             }
         }
         Some(config)
     }
 
     /// Removes what templates made. Returns what failed.
-    async fn remove_objects(&mut self) -> Vec<String> {
+    async fn remove_objects(&mut self) -> Vec<Fault> {
         let mut faults = Vec::new();
         self.applier.forget();
         for (_, object) in in_order_of_removal() {
@@ -187,14 +195,14 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             match removed {
                 Ok(true) => self.say_removed(object.to_string()),
                 Ok(false) => {}
-                Err(error) => faults.push(error.to_string()),
+                Err(error) => faults.push(error.into()),
             }
         }
         faults
     }
 
     /// Removes the authority and the serving pairs, those that are ours. Returns what failed.
-    async fn remove_secrets(&mut self) -> Vec<String> {
+    async fn remove_secrets(&mut self) -> Vec<Fault> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.options.namespace);
         let SecretNames { operator, injector } = &self.options.secrets;
         let mut faults = Vec::new();
@@ -203,7 +211,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
                 Ok(Some(secret)) if is_ours(&secret, &self.owner) => secret,
                 Ok(_) => continue,
                 Err(error) => {
-                    faults.push(format!("Secret {name}: {error}"));
+                    faults.push(Fault::of(format!("Secret {name}"), &error));
                     continue;
                 }
             };
@@ -211,7 +219,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             if !self.options.dry_run
                 && let Err(error) = delete(&api, &secret.metadata).await
             {
-                faults.push(format!("Secret {name}: {error}"));
+                faults.push(Fault::of(format!("Secret {name}"), &error));
             }
         }
         faults
@@ -219,7 +227,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
 
     /// How the config stands. Once nothing keeps it but our finalizer, and no operator is there to remove that, it is
     /// removed here: all that it stands for is done.
-    async fn look_at_config(&mut self, operators_end: Instant, faults: &[String]) -> Vec<Left> {
+    async fn look_at_config(&mut self, operators_end: Instant, faults: &[Fault]) -> Vec<Left> {
         let left = |why: String| {
             vec![Left {
                 what: config_name(),
@@ -229,7 +237,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
         let config = match read(&self.configs, DEFAULT_CONFIG_NAME).await {
             Ok(Some(config)) => config,
             Ok(None) => return Vec::new(),
-            Err(error) => return left(error),
+            Err(error) => return left(error.to_string()),
         };
         if config.metadata.deletion_timestamp.is_none() {
             return left("it is not marked for deletion".to_owned());
@@ -281,7 +289,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
         holder(&lease, Timestamp::now())
     }
 
-    async fn lease(&self) -> Result<Option<Lease>, String> {
+    async fn lease(&self) -> Result<Option<Lease>, CallError> {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), &self.options.namespace);
         read(&api, LEASE_NAME).await
     }
@@ -325,18 +333,18 @@ fn kept_by(finalizers: &[String]) -> String {
 }
 
 /// Reads an object; one of a kind that the server does not know is not there.
-async fn read<K>(api: &Api<K>, name: &str) -> Result<Option<K>, String>
+async fn read<K>(api: &Api<K>, name: &str) -> Result<Option<K>, CallError>
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
     match call(api.get_opt(name)).await {
         Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => Ok(None),
-        other => other.map_err(|error| error.to_string()),
+        other => other,
     }
 }
 
 /// Deletes the very object that was read.
-async fn delete<K>(api: &Api<K>, metadata: &ObjectMeta) -> Result<(), String>
+async fn delete<K>(api: &Api<K>, metadata: &ObjectMeta) -> Result<(), CallError>
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
@@ -347,25 +355,8 @@ where
     let name = metadata.name.clone().unwrap_or_default();
     match call(api.delete(&name, &params)).await {
         Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => Ok(()),
-        other => other.map(drop).map_err(|error| error.to_string()),
+        other => other.map(drop),
     }
-}
-
-/// Why a call failed, on one line.
-#[derive(Debug, thiserror::Error)]
-enum CallError {
-    #[error("{}", one_line(.0))]
-    Api(#[from] kube::Error),
-    #[error("no answer within {} s", CALL_TIMEOUT.as_secs())]
-    Timeout,
-}
-
-fn one_line(error: &kube::Error) -> String {
-    let text = match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    };
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 async fn call<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {

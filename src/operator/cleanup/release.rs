@@ -7,7 +7,7 @@ use kube::{
     core::NamespaceResourceScope,
 };
 
-use super::{CallError, Cleanup, Step, call};
+use super::{CallError, Cleanup, Fault, Step, call};
 use crate::{
     api::{
         NETWORK_FINALIZER, OVSNetwork, POOL_FINALIZER, SriovIBNetwork, SriovNetwork,
@@ -35,7 +35,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
         let kind = K::kind(&());
         let everywhere: Api<K> = Api::all(self.client.clone());
         let objects = match call(everywhere.list_metadata(&ListParams::default())).await {
-            Err(CallError::Api(kube::Error::Api(status))) if status.code == 403 => {
+            Err(error) if error.is_forbidden() => {
                 let namespace = &self.options.namespace;
                 let skipped = format!(
                     "{kind} objects outside of {namespace}: there is no right to list them"
@@ -52,7 +52,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => return,
             Err(error) => {
                 self.faults
-                    .push(format!("failed to list {kind} objects: {error}"));
+                    .push(Fault::of(format!("{kind} objects"), &error));
                 return;
             }
         };
@@ -75,7 +75,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
                     Ok(_) => {}
                     Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => continue,
                     Err(error) => {
-                        self.faults.push(format!("{what}: {error}"));
+                        self.faults.push(Fault::of(&what, &error));
                         continue;
                     }
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Component, ComponentError, ComponentInput, Facts, Workload, required_image};
-use crate::features::Feature;
+use crate::{api::DEVICE_PLUGIN_LABEL, features::Feature};
 
 /// Input of `templates/device-plugin`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,10 +40,7 @@ impl ComponentInput for DevicePlugin {
         let mut node_selector = facts.node_selector().cloned().unwrap_or_else(|| {
             BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])
         });
-        node_selector.insert(
-            "sriovnetwork.openshift.io/device-plugin".to_owned(),
-            "Enabled".to_owned(),
-        );
+        node_selector.insert(DEVICE_PLUGIN_LABEL.to_owned(), "Enabled".to_owned());
         Ok(Some(Self {
             namespace: facts.namespace(),
             workload: Workload::new(facts, &images.device_plugin, "SRIOV_DEVICE_PLUGIN_IMAGE")?,
