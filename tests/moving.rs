@@ -107,6 +107,11 @@ fn whole(daemon_set: &mut Value) {
     if let Some(arguments) = pod["containers"][0]["args"].as_array_mut() {
         arguments.retain(|argument| argument != "--use-cdi");
     }
+    for list in ["/containers/0/volumeMounts", "/volumes"] {
+        if let Some(entries) = pod.pointer_mut(list).and_then(Value::as_array_mut) {
+            entries.retain(|entry| entry["name"] != "dynamic-cdi");
+        }
+    }
 }
 
 fn node_of(name: &str, asked: &str) -> Value {
@@ -129,7 +134,7 @@ fn state_of(node: &str, asked: &str, current: &str) -> Value {
         },
         "spec": { "bridges": {}, "system": {}, "interfaces": [{
             "name": "ens1f0", "pciAddress": "0000:18:00.0", "numVfs": 4,
-            "vfGroups": [{ "policyName": "fast", "resourceName": "fast", "vfRange": "0-3" }],
+            "vfGroups": [{ "deviceType": "netdevice", "policyName": "fast", "resourceName": "fast", "vfRange": "0-3" }],
         }] },
     })
 }
