@@ -31,9 +31,13 @@ use self::{
     told::Told,
     writer::{Failure, Writer},
 };
-use super::{Controller, Error, Outcome, Queue};
+use super::{
+    Controller, Error, Outcome, Queue,
+    drift::{Cause, Drift},
+};
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovNetworkPoolConfig, SriovOperatorConfig},
+    apply::Contested,
     nodes::{
         self, Plan, meaning,
         plugin::{Spelling, text},
@@ -41,6 +45,7 @@ use crate::{
         situation::{self, Situation, Wanted, manages_bridges},
     },
     operator::Events,
+    server::metrics::Metrics,
     stores::{ClusterStores, Mirror, Objects, Touched},
 };
 
@@ -74,6 +79,8 @@ pub struct Parts {
     pub stores: Arc<ClusterStores>,
     /// Where Events are handed in.
     pub events: Events,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// How long the state of a node is kept on which the config daemon does not run any more.
     pub stale_after: Duration,
 }
@@ -86,6 +93,8 @@ pub struct NodePolicies {
     plugin: PluginConfig,
     writer: Writer,
     told: Told,
+    /// The meaning of the states' specs, by node.
+    drift: Drift<Box<str>, u64>,
     queue: Queue<Key>,
     namespace: String,
     stale_after: Duration,
@@ -178,6 +187,7 @@ impl NodePolicies {
             plugin: PluginConfig::new(client, namespace, plugin_map, written),
             writer: Writer::new(client, namespace),
             told: Told::new(client, namespace, parts.events.clone()),
+            drift: Drift::new("node-states", &parts.metrics),
             queue: queue.clone(),
             namespace: namespace.clone(),
             stale_after: parts.stale_after,
@@ -260,6 +270,7 @@ impl NodePolicies {
         match situation {
             Situation::Unclear => Ok(Outcome::Done),
             Situation::NoConfig { labelled } => {
+                self.drift.forget(&name.into());
                 if labelled {
                     self.writer.label(name, None).await?;
                 }
@@ -294,6 +305,17 @@ impl NodePolicies {
         }
         let head = self.stores.state(name);
         let spec = meaning::of_spec(&plan.spec);
+        let node = Box::from(name);
+        let change = match &head {
+            Some(head) if head.spec == spec => None,
+            _ => match self.drift.judge(&node, &spec) {
+                Ok(change) => Some(change),
+                Err(Contested { retry_in, .. }) => {
+                    self.told.contested(name, head.as_deref());
+                    return Ok(Outcome::Again(retry_in));
+                }
+            },
+        };
         let state_stays = head.as_ref().is_some_and(|head| head.spec == spec);
         let edit = self.edit(name, &plan, |stored| {
             // A plugin that runs reads its configuration once; the config daemon restarts it when the state changes.
@@ -316,7 +338,14 @@ impl NodePolicies {
                 .writer
                 .state(name, head, &plan.spec, spec, &owner)
                 .await?;
+            match change {
+                None => self.drift.is_as_wanted(&node, spec),
+                Some(change) => self.drift.written(&node, spec, change, None),
+            }
             if let Some(head) = written {
+                if change == Some(Cause::Drifted) {
+                    self.told.repaired(name, &head);
+                }
                 self.stores.wrote_state(name, head);
             }
             Ok::<(), Failure>(())

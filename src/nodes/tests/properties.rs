@@ -15,6 +15,8 @@ use super::{
     *,
 };
 
+use crate::api::SriovNetworkNodeStateSpec;
+
 static WORLD: LazyLock<Cluster> = LazyLock::new(world);
 
 fn nic_selector() -> impl Strategy<Value = Value> {
