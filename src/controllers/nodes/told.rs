@@ -88,19 +88,19 @@ impl Told {
     /// A node's state was changed by others and is brought back.
     pub(super) fn repaired(&self, node: &str, head: &StateHead) {
         let about = self.reference::<SriovNetworkNodeState>(node, Some(head.uid.to_string()));
-        let note = format!("SriovNetworkNodeState {node} was changed and is repaired");
-        self.events.publish(&about, Reason::DriftRepaired, &note);
+        let text = format!("SriovNetworkNodeState {node} was changed and is repaired");
+        self.events.publish(&about, Reason::DriftRepaired, &text);
     }
 
     /// Others keep changing a node's state.
     pub(super) fn contested(&self, node: &str, head: Option<&StateHead>) {
-        let note = format!(
+        let text = format!(
             "SriovNetworkNodeState {node} is changed again and again, and repaired after a while"
         );
-        if self.is_news(("contested", node.to_owned()), &note, 1) {
+        if self.is_news(("contested", node.to_owned()), &text, 1) {
             let uid = head.map(|head| head.uid.to_string());
             let about = self.reference::<SriovNetworkNodeState>(node, uid);
-            self.events.publish(&about, Reason::RepairsSpacedOut, &note);
+            self.events.publish(&about, Reason::RepairsSpacedOut, &text);
         }
     }
 
