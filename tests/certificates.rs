@@ -221,9 +221,8 @@ async fn at_rest_the_operator_asks_and_writes_nothing_about_certificates() -> Re
     let asked = |calls: Vec<crate::support::audit::Call>| -> Vec<String> {
         calls
             .into_iter()
-            // The Lease is renewed all the time, and kinds that the server lacks are looked for again and again.
+            // The Lease is renewed all the time.
             .filter(|call| call.verb != "watch" && !call.uri.contains("/leases"))
-            .filter(|call| call.code != 404)
             .map(|call| format!("{} {}", call.verb, call.uri))
             .collect()
     };
@@ -348,6 +347,7 @@ async fn cert_manager_fills_in_secrets_and_bundles() -> Result<()> {
     for (data, complaint) in broken {
         edit(&scene, name, &data).await?;
         says(&scene, "Degraded", &[name, complaint, "until"]).await?;
+        scene.tells(&[("CertificateRefused", complaint)]).await?;
         both_answer(&scene).await?;
     }
     let failed = "sriov_operator_certificate_reloads_total{certificate=\"operator-webhook\",result=\"failed\"}";

@@ -8,6 +8,7 @@ mod dedicated;
 mod docs;
 mod drain;
 mod drift;
+mod faults;
 mod fire;
 mod harness;
 mod image;

@@ -28,6 +28,10 @@ const POLICIES: [&str; 3] = [
     "sriovnetworknodepolicies",
 ];
 const OLD_MANAGER: &str = "sriov-network-operator";
+/// How long a new CA is made known before it counts.
+const SETTLE: Duration = Duration::from_secs(1);
+/// How long what nobody needs any longer may stay.
+const SOON: Duration = Duration::from_secs(8);
 const SERVICE_NAME: &str = "operator-webhook-service";
 
 /// Makes what the Go operator made.
@@ -283,6 +287,9 @@ async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
     let mut scene = Scene::installed().await?;
     chart::grant(scene.admin(), "dedicated").await?;
     scene.operator.set("ADMISSION_SERVING", "dedicated");
+    scene
+        .operator
+        .argument(&format!("--rotation-settle-time={}s", SETTLE.as_secs()));
     let config = world::config(&json!({ "enableOperatorWebhook": true }));
     let config = scene.admin().create(&config).await?;
     let service = format!("{SERVICE_NAME}.{NAMESPACE}.svc");
@@ -336,10 +343,35 @@ async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
         .await?;
     ensure!(reply.code == 200, "{}", reply.head);
     ensure!(reply.body["response"]["allowed"] == false, "{}", reply.body);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // However long that lasts: here longer than a CA of another issuer is kept by time alone.
+    tokio::time::sleep(SETTLE * 4 + Duration::from_secs(2)).await;
+    for kind in [MUTATING, VALIDATING] {
+        let both = bundle(&scene.admin().must_get(kind, configuration).await?)?;
+        ensure!(
+            both.contains(&old.ca),
+            "the old CA went before the last old pod"
+        );
+    }
+    // The last old pod is gone: so is the CA that nobody but it needed.
+    scene.remove(&old.pod());
+    rolled(2).await?;
+    eventually(SOON, "the old CA to be gone", async || {
+        for kind in [MUTATING, VALIDATING] {
+            let ours = bundle(&scene.admin().must_get(kind, configuration).await?)?;
+            ensure!(!ours.contains(&old.ca), "{} has it", kind.name);
+            ensure!(
+                ours.matches("BEGIN").count() == 1,
+                "{} has {ours}",
+                kind.name
+            );
+        }
+        Ok(())
+    })
+    .await?;
     stop.send_replace(true);
     let (by_old, by_new) = judging.await??;
     ensure!(by_old + by_new > 50, "judged {by_old} and {by_new} times");
+    scene.is_ready().await?;
 
     drop(new);
     scene.was_allowed_everything()

@@ -14,13 +14,13 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
     discovery::Scope,
-    runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::warn;
 
 use super::keeper::store::FIELD_MANAGER;
+use crate::watching::watch_object;
 
 /// A webhook configuration of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -126,28 +126,13 @@ pub async fn watch_published(client: Client, published: watch::Sender<Published>
             plural: configuration.plural().into(),
         };
         let api: Api<DynamicObject> = Api::dynamic(client.clone(), &resource, &Scope::Cluster);
-        let config =
-            watcher::Config::default().fields(&format!("metadata.name={}", configuration.name()));
         events.push(Box::pin(
-            watcher(api, config)
-                .default_backoff()
-                .map(move |event| (configuration, event)),
+            watch_object(api, configuration.name()).map(move |shown| (configuration, shown)),
         ));
     }
-    let mut seen: BTreeMap<Configuration, bool> = BTreeMap::new();
-    while let Some((configuration, event)) = events.next().await {
-        let update = match event {
-            Ok(watcher::Event::Init) => {
-                seen.insert(configuration, false);
-                continue;
-            }
-            Ok(watcher::Event::InitApply(object)) => {
-                seen.insert(configuration, true);
-                Some(registered(&object))
-            }
-            Ok(watcher::Event::InitDone) if seen.get(&configuration) == Some(&true) => continue,
-            Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => None,
-            Ok(watcher::Event::Apply(object)) => Some(registered(&object)),
+    while let Some((configuration, shown)) = events.next().await {
+        let update = match shown {
+            Ok(object) => object.as_ref().map(registered),
             Err(error) => {
                 warn!(%configuration, %error, "watch interrupted, it is tried again");
                 continue;

@@ -1,7 +1,14 @@
 //! Removing what is ours: configurations first, so that no call is left without a backend; then everything else.
 
-use super::{reconcile::Reconciler, report::Report};
+use tracing::{info, warn};
+
+use super::{
+    finalizer,
+    reconcile::{Reconciler, Verdict, owner_reference},
+    report::Report,
+};
 use crate::{
+    api::SriovOperatorConfig,
     apply::{Kind, ObjectRef},
     render::{Component, DEVICE_PLUGIN_CONFIG, ObjectName, SWITCHES},
     settings::ClusterType,
@@ -11,6 +18,50 @@ use crate::{
 const PROMETHEUS: &str = "monitoring.coreos.com";
 
 impl Reconciler {
+    /// There is no config: what an earlier one left without its finalizer having run goes.
+    pub(super) async fn sweep(&self) -> Verdict {
+        let mut report = Report::default();
+        self.remove_everything(&mut report).await;
+        if report.is_to_be_retried() {
+            warn!(outcome = ?report.outcome(), "failed to remove what an earlier config left");
+            Verdict::Retry
+        } else {
+            Verdict::Settled { look_again: None }
+        }
+    }
+
+    /// The config goes: so does everything of ours, then the finalizer.
+    pub(super) async fn teardown(&self, config: &SriovOperatorConfig) -> Verdict {
+        let uid = config.metadata.uid.as_ref();
+        if (uid.is_some() && self.finished.lock().as_ref() == uid) || !finalizer::is_present(config)
+        {
+            return Verdict::Settled { look_again: None };
+        }
+        let mut report = Report::default();
+        if let Some(uid) = uid {
+            self.applier().set_config_uid(uid);
+        }
+        self.remove_everything(&mut report).await;
+        self.certificates()
+            .remove(&owner_reference(config), &mut report)
+            .await;
+        if report.is_to_be_retried() {
+            self.write_status(config, &report).await;
+            return Verdict::Retry;
+        }
+        match finalizer::remove(&self.configs(), config).await {
+            Ok(()) => {
+                info!("everything of the config is removed, and its finalizer");
+                self.finished.lock().clone_from(&config.metadata.uid);
+                Verdict::Settled { look_again: None }
+            }
+            Err(error) => {
+                warn!(%error, "failed to remove the finalizer");
+                Verdict::Retry
+            }
+        }
+    }
+
     /// Removes every object of ours that templates make, and goes on with the others when one fails.
     pub(super) async fn remove_everything(&self, report: &mut Report) {
         for (component, object) in in_order_of_removal() {

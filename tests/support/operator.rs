@@ -284,7 +284,7 @@ impl Operator {
     }
 
     /// Its process id.
-    #[allow(dead_code, reason = "only the bench asks for it")]
+    #[allow(dead_code, reason = "the demo does not ask for it")]
     pub(crate) fn process_id(&self) -> Result<u32> {
         let process = self
             .process

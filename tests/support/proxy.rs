@@ -66,6 +66,11 @@ impl ServiceProxy {
     pub(crate) fn add(&self, pod: Pod) {
         lock(&self.pods).push(pod);
     }
+
+    /// Takes the replica at this address away. Connections that it has go on.
+    pub(crate) fn remove(&self, ip: Ipv4Addr) {
+        lock(&self.pods).retain(|pod| pod.ip != ip);
+    }
 }
 
 async fn run(client: Client, pods: Arc<Mutex<Vec<Pod>>>) {
