@@ -397,7 +397,11 @@ async fn an_api_server_that_is_gone_for_minutes_is_waited_for() -> Result<()> {
     let back = Instant::now();
     let webhook = "network-resources-injector-config";
     scene.admin().delete(MUTATING, webhook).await?;
-    scene.reconfigure(&json!({ "useCDI": true })).await?;
+    // Our own webhook judges the change, as soon as it is ready again.
+    eventually(RECOVERY, "the change to be judged", async || {
+        scene.reconfigure(&json!({ "useCDI": true })).await
+    })
+    .await?;
     eventually(RECOVERY, "repairs", async || {
         scene.admin().must_get(MUTATING, webhook).await
     })

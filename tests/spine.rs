@@ -291,8 +291,8 @@ async fn a_configuration_that_comes_changes_and_goes_within_a_second_ends_right(
             (DAEMON_SET, "sriov-device-plugin"),
             (SERVICE, "operator-webhook-service"),
         ] {
-            let owned = scene.admin().must_get(kind, name).await?;
-            let owner = &owned["metadata"]["ownerReferences"][0]["uid"];
+            let object = scene.admin().must_get(kind, name).await?;
+            let owner = &object["metadata"]["ownerReferences"][0]["uid"];
             ensure!(*owner == new["metadata"]["uid"], "{name} is of {owner}");
         }
         scene.admin().delete(CONFIG, "default").await?;

@@ -64,16 +64,15 @@ pub(crate) async fn made_by_the_go_operator(
     }
     let query = format!("?fieldManager={OLD_MANAGER}");
     let name = text(&object, "/metadata/name").to_owned();
-    let there = match admin.get(kind, &name).await? {
-        Some(there) => there,
-        None => {
-            let path = format!("{}{query}", kind.collection(None));
-            admin
-                .call(Method::POST, &path, "application/json", Some(&object))
-                .await?
-                .object()
-                .with_context(|| format!("{object}"))?
-        }
+    let there = if let Some(there) = admin.get(kind, &name).await? {
+        there
+    } else {
+        let path = format!("{}{query}", kind.collection(None));
+        admin
+            .call(Method::POST, &path, "application/json", Some(&object))
+            .await?
+            .object()
+            .with_context(|| format!("{object}"))?
     };
     for kept in ["resourceVersion", "labels", "annotations"] {
         object["metadata"][kept] = there["metadata"][kept].clone();

@@ -143,16 +143,15 @@ impl Applier {
     ) -> Result<Applied, Error> {
         let drifted = self.may_write(object)?;
         let live = self.get(object).await?;
-        match &live {
-            Some(live) => self.is_ours(object, live)?,
-            None => {
-                let mut desired = desired.clone();
-                // Owners come with the apply that follows: the creator must not hold on to one that has gone.
-                if let Some(metadata) = desired["metadata"].as_object_mut() {
-                    metadata.remove("ownerReferences");
-                }
-                self.calls.create(object, &desired).await?;
+        if let Some(live) = &live {
+            self.is_ours(object, live)?;
+        } else {
+            let mut desired = desired.clone();
+            // Owners come with the apply that follows: the creator must not hold on to one that has gone.
+            if let Some(metadata) = desired["metadata"].as_object_mut() {
+                metadata.remove("ownerReferences");
             }
+            self.calls.create(object, &desired).await?;
         }
         let result = self.patch(object, metadata).await?;
         Ok(self.done(object, metadata.clone(), &result, live.as_ref(), drifted))

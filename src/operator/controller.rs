@@ -50,7 +50,7 @@ async fn lead(reconciler: &Arc<Reconciler>) {
     let wake = Notify::new();
     let objects = reconciler.watched_objects();
     let watch = apply::watch(Arc::clone(reconciler.applier()), &objects, || {
-        wake.notify_one()
+        wake.notify_one();
     });
     let secrets = reconciler.certificates().follow(|| wake.notify_one());
     let reconcile = async {
