@@ -4,12 +4,13 @@
 //! report  <- figures, as text and as JSON (BENCH_JSON=file), plots into BENCH_PLOTS
 //! pure    <- the pure paths: time, and instructions where valgrind is installed
 //! product <- the real binary behind a real API server: what /proc and the audit log say of it
+//! fleet   <- a large cluster that follows its policies
 //! floor   <- the same listener with a handler that reads the body and answers a constant
 //! load    <- keep-alive TLS connections that post one body over and over
 //! world   <- generated nodes, node states, policies, networks and reviews
 //! ```
 //!
-//! `BENCH_NODES` is the size of the largest cluster (5000). Everything is bounded in count and time.
+//! `cargo bench --bench bench -- fleet` runs that part alone. `BENCH_NODES` is the size of the largest cluster (5000). Everything is bounded in count and time.
 
 #[allow(
     dead_code,
@@ -18,6 +19,7 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+mod fleet;
 mod floor;
 mod load;
 mod plot;
@@ -44,7 +46,8 @@ fn main() -> ExitCode {
             .context("a count")
             .and_then(|count| pure::run(name, count))
             .map(|()| true),
-        _ => bench(),
+        ["fleet", ..] => bench(true),
+        _ => bench(false),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -56,20 +59,27 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures everything. Returns whether every bar is met.
-fn bench() -> Result<bool> {
+/// Measures everything, or only how a large cluster follows its policies. Returns whether every bar is met.
+fn bench(only_fleet: bool) -> Result<bool> {
     let mut report = Report::default();
     let nodes = match std::env::var("BENCH_NODES") {
         Ok(text) => text.parse().context("BENCH_NODES is no number")?,
         Err(_) => 5_000,
     };
-    report.section("The pure paths");
-    pure::measure(&mut report)?;
+    if !only_fleet {
+        report.section("The pure paths");
+        pure::measure(&mut report)?;
+    }
     // Children end with the thread that started them: one thread starts all.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(sizes::measure(&mut report, nodes));
+    let outcome = runtime.block_on(async {
+        if !only_fleet {
+            sizes::measure(&mut report, nodes).await?;
+        }
+        fleet::measure(&mut report, nodes).await
+    });
     report.finish()?;
     outcome?;
     Ok(report.is_met())

@@ -418,7 +418,7 @@ async fn networks(report: &mut Report, scene: &Scene) -> Result<()> {
 }
 
 /// Creates objects, many at a time; node states get their status, too.
-async fn create(admin: &User, objects: impl Iterator<Item = Value>) -> Result<()> {
+pub(crate) async fn create(admin: &User, objects: impl Iterator<Item = Value>) -> Result<()> {
     futures::stream::iter(objects)
         .map(|object| async move {
             admin.create(&object).await?;

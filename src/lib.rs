@@ -13,8 +13,8 @@
 //!                    render             apply
 //! ```
 //!
-//! Networks have a flow of their own beside that of the config, in the form that `controllers` describes:
-//! watches -> stores -> queue of keys -> pure plan -> calls.
+//! Node policies, networks, pools and drains have flows of their own beside that of the config, all in the form that
+//! `controllers` describes: watches -> stores -> queue of keys -> pure plan -> calls.
 //!
 //! # The layers
 //!

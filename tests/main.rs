@@ -14,6 +14,7 @@ mod harness;
 mod image;
 mod injecting;
 mod judging;
+mod moving;
 mod networks;
 mod nodes;
 mod platforms;

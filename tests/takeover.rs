@@ -34,47 +34,55 @@ const SETTLE: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(8);
 const SERVICE_NAME: &str = "operator-webhook-service";
 
-/// Makes what the Go operator made, as it does: a POST where nothing is there, then a full update that keeps the labels
-/// and annotations that are there.
+/// Makes what the Go operator made.
 async fn left_by_the_go_operator(admin: &User, owner: &Value, ca: &str) -> Result<Vec<Value>> {
     let objects = manifests::read_yaml(&manifests::root().join("tests/data/reference.yaml"))?;
     let mut stored = Vec::new();
     for mut object in objects {
-        let kind = Kind::of(&object)?;
-        if kind.is_namespaced() {
-            object["metadata"]["namespace"] = NAMESPACE.into();
-            object["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": CONFIG.api_version, "kind": CONFIG.name, "name": "default",
-                "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
-            }]);
-        }
         if let Some(webhook) = object.pointer_mut("/webhooks/0/clientConfig") {
             webhook["caBundle"] = base64::engine::general_purpose::STANDARD.encode(ca).into();
         }
-        let query = format!("?fieldManager={OLD_MANAGER}");
-        let name = text(&object, "/metadata/name").to_owned();
-        let there = if let Some(there) = admin.get(kind, &name).await? {
-            there
-        } else {
-            let path = format!("{}{query}", kind.collection(None));
-            admin
-                .call(Method::POST, &path, "application/json", Some(&object))
-                .await?
-                .object()
-                .with_context(|| format!("{object}"))?
-        };
-        for kept in ["resourceVersion", "labels", "annotations"] {
-            object["metadata"][kept] = there["metadata"][kept].clone();
-        }
-        let path = format!("{}/{name}{query}", kind.collection(None));
-        let updated = admin
-            .call(Method::PUT, &path, "application/json", Some(&object))
-            .await?
-            .object()
-            .with_context(|| format!("{object}"))?;
-        stored.push(updated);
+        stored.push(made_by_the_go_operator(admin, object, owner).await?);
     }
     Ok(stored)
+}
+
+/// Makes one object as the Go operator does: a POST where nothing is there, then a full update that keeps the labels and
+/// annotations that are there.
+pub(crate) async fn made_by_the_go_operator(
+    admin: &User,
+    mut object: Value,
+    owner: &Value,
+) -> Result<Value> {
+    let kind = Kind::of(&object)?;
+    if kind.is_namespaced() {
+        object["metadata"]["namespace"] = NAMESPACE.into();
+        object["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": CONFIG.api_version, "kind": CONFIG.name, "name": "default",
+            "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+        }]);
+    }
+    let query = format!("?fieldManager={OLD_MANAGER}");
+    let name = text(&object, "/metadata/name").to_owned();
+    let there = if let Some(there) = admin.get(kind, &name).await? {
+        there
+    } else {
+        let path = format!("{}{query}", kind.collection(None));
+        admin
+            .call(Method::POST, &path, "application/json", Some(&object))
+            .await?
+            .object()
+            .with_context(|| format!("{object}"))?
+    };
+    for kept in ["resourceVersion", "labels", "annotations"] {
+        object["metadata"][kept] = there["metadata"][kept].clone();
+    }
+    let path = format!("{}/{name}{query}", kind.collection(None));
+    admin
+        .call(Method::PUT, &path, "application/json", Some(&object))
+        .await?
+        .object()
+        .with_context(|| format!("{object}"))
 }
 
 /// A policy that neither webhook lets through.
