@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tools control-plane helm demo test bench fuzz soak lint crds docs install-manifest chart-readme image
+.PHONY: help tools control-plane helm demo test bench fuzz soak long lint crds docs install-manifest chart-readme image
 
 CARGO ?= cargo
 CONTAINER_ENGINE ?= docker
@@ -31,9 +31,14 @@ bench: tools ## figures beside their floors and limits, a quarter of an hour; BE
 fuzz: tools ## every way in with inputs made from recorded ones; FUZZ_CASES=10000 each
 	FUZZ_CASES=$${FUZZ_CASES:-10000} $(CARGO) test --test fuzz
 
-soak: tools ## three minutes of rotation under a hundred admissions a second
+soak: tools ## everything at once for ten minutes; SOAK_SECONDS=60, SOAK_JSON=file for machines, SOAK_SEED=1
 	@$(control_plane); \
-	ROTATION=long exec tests/on-loopback.sh $(CARGO) test --test cluster not_one_call_fails -- --nocapture
+	$(CARGO) build --bin sriov-operator --example soak; \
+	exec tests/on-loopback.sh $(CARGO) run --quiet --example soak
+
+long: tools ## tests in their longer form: three minutes of rotation under load, an API server that is away for minutes
+	@$(control_plane); \
+	LONG=1 exec tests/on-loopback.sh $(CARGO) test --test cluster -- --nocapture not_one_call_fails with_the_api_server_away
 
 lint: tools ## format and clippy, warnings denied
 	$(CARGO) fmt --check

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub(crate) struct Extent {
     /// Nodes of the cluster behind the API server, as it grows.
     pub(crate) sizes: &'static [usize],
+    /// Nodes of the cluster that follows its policies.
+    pub(crate) fleet: usize,
     /// Networks in the end.
     pub(crate) networks: usize,
     /// Rounds of the product and of the floor, by turns.
@@ -20,6 +22,7 @@ pub(crate) struct Extent {
 /// Everything that has a bar.
 pub(crate) const WHOLE: Extent = Extent {
     sizes: &[100, 1_000, 5_000, 10_000],
+    fleet: 5_000,
     networks: 10_000,
     rounds: 9,
     round: Duration::from_millis(600),
@@ -29,6 +32,7 @@ pub(crate) const WHOLE: Extent = Extent {
 /// The same figures but for those of large clusters.
 pub(crate) const QUICK: Extent = Extent {
     sizes: &[100, 1_000],
+    fleet: 500,
     networks: 1_000,
     rounds: 5,
     round: Duration::from_millis(300),

@@ -9,6 +9,7 @@
 //! changes      <- of that: start, changes of the config, rest
 //! endpoints    <- of that: what does not depend on the size
 //! leases       <- of that: validations while Leases are written
+//! fleet        <- a large cluster that follows its policies
 //! fill         <- generated objects into the API server
 //! product      <- the real binary: what /proc and the audit log say of it
 //! served       <- an endpoint of it beside the floor
@@ -17,7 +18,8 @@
 //! world        <- generated nodes, node states, policies, networks and reviews
 //! ```
 //!
-//! `BENCH_QUICK=1` leaves out what takes long. Everything is bounded in count and time.
+//! `BENCH_QUICK=1` leaves out what takes long; `cargo bench --bench bench -- fleet` runs that part alone. Everything is
+//! bounded in count and time.
 
 #[allow(
     dead_code,
@@ -31,6 +33,7 @@ mod changes;
 mod endpoints;
 mod extent;
 mod fill;
+mod fleet;
 mod floor;
 mod instructions;
 mod leases;
@@ -59,7 +62,8 @@ fn main() -> ExitCode {
             .context("a count")
             .and_then(|count| instructions::run(name, count))
             .map(|()| true),
-        _ => bench(),
+        ["fleet", ..] => bench(true),
+        _ => bench(false),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -71,20 +75,27 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures everything. Returns whether every bar is met.
-fn bench() -> Result<bool> {
+/// Measures everything, or only how a large cluster follows its policies. Returns whether every bar is met.
+fn bench(only_fleet: bool) -> Result<bool> {
     let mut report = Report::default();
     let quick = std::env::var_os("BENCH_QUICK").is_some_and(|quick| !quick.is_empty());
     let extent = if quick { extent::QUICK } else { extent::WHOLE };
-    report.section("The pure paths");
-    pure::measure(&mut report)?;
-    report.section("Instructions of the pure paths");
-    instructions::measure(&mut report)?;
+    if !only_fleet {
+        report.section("The pure paths");
+        pure::measure(&mut report)?;
+        report.section("Instructions of the pure paths");
+        instructions::measure(&mut report)?;
+    }
     // Children end with the thread that started them: one thread starts all.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(sizes::measure(&mut report, extent));
+    let outcome = runtime.block_on(async {
+        if !only_fleet {
+            sizes::measure(&mut report, extent).await?;
+        }
+        fleet::measure(&mut report, extent.fleet).await
+    });
     report.finish()?;
     outcome?;
     Ok(report.is_met())

@@ -13,8 +13,8 @@
 //!                    render             apply
 //! ```
 //!
-//! Networks have a flow of their own beside that of the config, in the form that `controllers` describes:
-//! watches -> stores -> queue of keys -> pure plan -> calls.
+//! Node policies, networks, pools and drains have flows of their own beside that of the config, all in the form that
+//! `controllers` describes: watches -> stores -> queue of keys -> pure plan -> calls.
 //!
 //! # The layers
 //!
@@ -24,7 +24,7 @@
 //! | --- | --- | --- |
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
 //! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`networks`], [`drain`], [`pools`], [`inject`], [`render`], [`scan`] | what is legal, what nodes and networks are to be, which node is drained when, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
-//! | I/O | [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
+//! | I/O | [`watching`], [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
 //! | services | [`operator`], [`controllers`], [`admission`], [`server`], [`status`] | the reconciler of the config, the controllers beside it, the routes, the TLS listener, how it all stands |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
 
@@ -51,3 +51,4 @@ pub mod status;
 pub mod stores;
 pub mod supervisor;
 pub mod telemetry;
+pub mod watching;

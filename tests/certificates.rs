@@ -12,6 +12,7 @@ use crate::support::issuer::{
     CONFIGURATIONS, ENDPOINTS, Issuer, Role, StandIn, live_bundle, secret,
 };
 use crate::support::kinds::{CONFIG, Kind, POLICY, SECRET, SERVICE, text};
+use crate::support::operator::Operator;
 use crate::support::scene::{INJECTOR_WEBHOOK, OPERATOR_WEBHOOKS, PATIENCE, Scene, both_webhooks};
 use crate::support::wait::{eventually, throughout};
 use crate::support::world;
@@ -221,9 +222,8 @@ async fn at_rest_the_operator_asks_and_writes_nothing_about_certificates() -> Re
     let asked = |calls: Vec<crate::support::audit::Call>| -> Vec<String> {
         calls
             .into_iter()
-            // The Lease is renewed all the time, and kinds that the server lacks are looked for again and again.
+            // The Lease is renewed all the time.
             .filter(|call| call.verb != "watch" && !call.uri.contains("/leases"))
-            .filter(|call| call.code != 404)
             .map(|call| format!("{} {}", call.verb, call.uri))
             .collect()
     };
@@ -348,8 +348,15 @@ async fn cert_manager_fills_in_secrets_and_bundles() -> Result<()> {
     for (data, complaint) in broken {
         edit(&scene, name, &data).await?;
         says(&scene, "Degraded", &[name, complaint, "until"]).await?;
+        scene.tells(&[("CertificateRefused", complaint)]).await?;
         both_answer(&scene).await?;
     }
+    scene
+        .tells(&[
+            ("CertificateRefused", "does not match"),
+            ("CertificateRefused", "missing or empty"),
+        ])
+        .await?;
     let failed = "sriov_operator_certificate_reloads_total{certificate=\"operator-webhook\",result=\"failed\"}";
     let failed = scene.operator.metric(failed).await?.unwrap_or_default();
     ensure!(failed >= 3.0, "{failed} failed reloads are counted");
@@ -449,101 +456,221 @@ async fn provided_pairs_are_used_when_the_given_bundles_verify_them() -> Result<
     scene.was_allowed_everything()
 }
 
-/// Nothing in the cluster names our CA.
-async fn nothing_of_ours_is_left(scene: &Scene) -> Result<()> {
-    eventually(PATIENCE, "our CA and marks to be gone", async || {
-        let authority = scene.admin().get(SECRET, CA_SECRET).await?;
-        ensure!(authority.is_none(), "our CA is still there");
-        for (_, name) in ENDPOINTS {
-            let secret = scene.admin().must_get(SECRET, name).await?;
-            let metadata = &secret["metadata"];
-            ensure!(metadata["labels"].is_null(), "{name} has our label");
-            ensure!(metadata["ownerReferences"].is_null(), "{name} is owned");
-        }
-        Ok(())
-    })
-    .await
+/// Who issues certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    SelfSigned,
+    CertManager,
+    ServiceCa,
+    Provided,
 }
 
-#[tokio::test]
-async fn the_mode_of_a_running_installation_changes_without_a_window() -> Result<()> {
-    let mut scene = Scene::registered().await?;
-    both_answer(&scene).await?;
+impl Mode {
+    /// The annotation by which a configuration asks for its bundle.
+    fn annotation(self) -> Option<&'static str> {
+        match self {
+            Self::CertManager => Some("cert-manager.io/inject-ca-from"),
+            Self::ServiceCa => Some("service.beta.openshift.io/inject-cabundle"),
+            Self::SelfSigned | Self::Provided => None,
+        }
+    }
 
-    // To cert-manager: our bundle and our pair stay until it has filled in its own.
+    /// The settings of the mode, and none of another.
+    fn set(self, operator: &mut Operator, bundle: &str) {
+        let (platform, cert_manager, given) = match self {
+            Self::SelfSigned => ("kubernetes", "", ""),
+            Self::CertManager => ("kubernetes", "true", ""),
+            Self::ServiceCa => ("openshift", "", ""),
+            Self::Provided => ("kubernetes", "", bundle),
+        };
+        operator.set("CLUSTER_TYPE", platform);
+        operator.set(CERT_MANAGER, cert_manager);
+        for variable in CA_CRT {
+            operator.set(variable, given);
+        }
+    }
+
+    /// The roles of the platform that the mode belongs to.
+    async fn grant(self, scene: &Scene) -> Result<()> {
+        let platform = match self {
+            Self::ServiceCa => "openshift",
+            _ => "kubernetes",
+        };
+        let values = json!({ "operator": { "clusterType": platform } });
+        crate::chart::grant_for(scene.admin(), &values).await
+    }
+}
+
+/// Starts the operator anew in another mode. What it served before is served until the new issuer is there, who then
+/// does what the real one does; and nothing of the mode before is left. Returns the new issuer's stand-in.
+async fn change_to(scene: &mut Scene, from: Mode, to: Mode) -> Result<Option<StandIn>> {
+    println!("from {from:?} to {to:?}");
+    let issuer = Issuer::new(&format!("{to:?}"))?;
+    let bundle = issuer.bundle();
     scene.operator.stop().await?;
-    scene.operator.set(CERT_MANAGER, "true");
+    to.grant(scene).await?;
+    to.set(&mut scene.operator, &bundle);
     scene.operator.start()?;
     scene.operator.ready().await?;
-    both_answer(&scene).await?;
-    throughout(Duration::from_secs(2), "service by ours", async || {
-        scene
-            .admin()
-            .ask_create(&policy())
-            .await?
-            .object()
-            .map(drop)
+    both_answer(scene).await?;
+    let mut stand_in = None;
+    match to {
+        Mode::CertManager => {
+            throughout(Duration::from_secs(1), "service by the old", async || {
+                answers(scene).await
+            })
+            .await?;
+            stand_in = Some(StandIn::start(scene.admin(), Role::CertManager, issuer));
+        }
+        Mode::ServiceCa => {
+            stand_in = Some(StandIn::start(scene.admin(), Role::ServiceCa, issuer));
+            // It never fills in a Secret that others made, so these have to be deleted; ours was, by ourselves.
+            if from != Mode::SelfSigned {
+                says(scene, "Ready", &["False", ENDPOINTS[0].1, "delete it"]).await?;
+                delete_pairs(scene).await?;
+            }
+        }
+        Mode::Provided => {
+            says(scene, "Ready", &["False", ENDPOINTS[0].1, CA_CRT[0]]).await?;
+            both_answer(scene).await?;
+            for (service, name) in ENDPOINTS {
+                let pair = issuer.issue(service)?;
+                let wanted = secret(name, "kubernetes.io/tls", &pair, &bundle);
+                if from == Mode::ServiceCa {
+                    scene.admin().delete(SECRET, name).await?;
+                    scene.admin().create(&wanted).await?;
+                } else {
+                    edit(scene, name, &wanted["data"]).await?;
+                }
+                answers(scene).await?;
+            }
+        }
+        Mode::SelfSigned => {
+            says(scene, "Ready", &["False", ENDPOINTS[0].1, "delete it"]).await?;
+            both_answer(scene).await?;
+            delete_pairs(scene).await?;
+        }
+    }
+    let expected = (to != Mode::SelfSigned).then_some(bundle);
+    eventually(PATIENCE, &format!("{to:?} alone"), async || {
+        is_all_there_is(scene, to, expected.as_deref()).await
     })
     .await?;
-    let issuer = Issuer::new("cert-manager")?;
-    let bundle = issuer.bundle();
-    let stand_in = StandIn::start(scene.admin(), Role::CertManager, issuer);
-    filled_by_others(&mut scene, &bundle).await?;
-    nothing_of_ours_is_left(&scene).await?;
-
-    // To the administrator's own: cert-manager's pair is served until theirs is there.
-    scene.operator.stop().await?;
-    drop(stand_in);
-    let administrator = Issuer::new("administrator")?;
-    scene.operator.set(CERT_MANAGER, "");
-    for variable in CA_CRT {
-        scene.operator.set(variable, &administrator.bundle());
-    }
-    scene.operator.start()?;
-    scene.operator.ready().await?;
-    says(&scene, "Ready", &["False", ENDPOINTS[0].1, CA_CRT[0]]).await?;
-    both_answer(&scene).await?;
-    for (service, name) in ENDPOINTS {
-        let pair = administrator.issue(service)?;
-        let wanted = secret(name, "kubernetes.io/tls", &pair, &administrator.bundle());
-        edit(&scene, name, &wanted["data"]).await?;
-        scene.admin().ask_create(&policy()).await?.object()?;
-    }
     scene.is_ready().await?;
-    both_answer(&scene).await?;
-    for (kind, name) in CONFIGURATIONS {
-        eventually(PATIENCE, "the given bundle alone", async || {
-            let live = live_bundle(scene.admin(), kind, name).await?;
-            ensure!(live == administrator.bundle(), "{name} carries {live}");
-            let annotations = &scene.admin().must_get(kind, name).await?["metadata"]["annotations"];
-            ensure!(annotations.is_null(), "{name} has {annotations}");
-            Ok(())
-        })
-        .await?;
-    }
+    both_answer(scene).await?;
+    throughout(Duration::from_secs(1), "service by the new", async || {
+        answers(scene).await
+    })
+    .await?;
+    Ok(stand_in)
+}
 
-    // Back to our own: the administrator's Secrets are named, and served until they are deleted.
-    scene.operator.stop().await?;
-    for variable in CA_CRT {
-        scene.operator.set(variable, "");
-    }
-    scene.operator.start()?;
-    scene.operator.ready().await?;
-    says(&scene, "Ready", &["False", ENDPOINTS[0].1, "delete it"]).await?;
-    both_answer(&scene).await?;
+/// A policy is judged.
+async fn answers(scene: &Scene) -> Result<()> {
+    let answer = scene.admin().ask_create(&policy()).await?;
+    answer.object().map(drop)
+}
+
+async fn delete_pairs(scene: &Scene) -> Result<()> {
     for (_, name) in ENDPOINTS {
         scene.admin().delete(SECRET, name).await?;
     }
+    Ok(())
+}
+
+/// Bundles, annotations, policies and Secrets are those of the mode, and of no other. The bundle is the expected one,
+/// or our own CA's alone.
+async fn is_all_there_is(scene: &Scene, mode: Mode, expected: Option<&str>) -> Result<()> {
+    let admin = scene.admin();
+    let ours = admin.get(SECRET, CA_SECRET).await?;
+    ensure!(
+        ours.is_some() == (mode == Mode::SelfSigned),
+        "there is {}CA of ours",
+        if ours.is_some() { "a " } else { "no " }
+    );
+    let bundle = match (expected, &ours) {
+        (Some(expected), _) => STANDARD.encode(expected),
+        (None, Some(ours)) => text(ours, "/data/ca.crt").to_owned(),
+        (None, None) => String::new(),
+    };
+    for (kind, name) in CONFIGURATIONS {
+        let live = admin.must_get(kind, name).await?;
+        for webhook in live["webhooks"].as_array().into_iter().flatten() {
+            let carried = &webhook["clientConfig"]["caBundle"];
+            ensure!(*carried == bundle, "{name} carries another bundle");
+        }
+        let annotations = live["metadata"]["annotations"].as_object();
+        let annotations: Vec<&str> = annotations
+            .into_iter()
+            .flat_map(|annotations| annotations.keys().map(String::as_str))
+            .collect();
+        let wanted: Vec<&str> = mode.annotation().into_iter().collect();
+        ensure!(annotations == wanted, "{name} has {annotations:?}");
+        let proper = if name.starts_with("network-resources") {
+            "Ignore"
+        } else {
+            "Fail"
+        };
+        let policy = &live["webhooks"][0]["failurePolicy"];
+        ensure!(*policy == proper, "{name} has {policy}");
+    }
+    for (service, name) in ENDPOINTS {
+        let metadata = &admin.must_get(SECRET, name).await?["metadata"];
+        let marked = !metadata["labels"].is_null() || !metadata["ownerReferences"].is_null();
+        ensure!(
+            marked == (mode == Mode::SelfSigned),
+            "{name} is marked: {metadata}"
+        );
+        let service = admin.must_get(SERVICE, service).await?;
+        let annotation = "service.alpha.openshift.io/serving-cert-secret-name";
+        ensure!(
+            service["metadata"]["annotations"][annotation].is_string() == (mode == Mode::ServiceCa),
+            "the Service has {}",
+            service["metadata"]["annotations"]
+        );
+    }
+    Ok(())
+}
+
+/// Goes from mode to mode, beginning with our own.
+async fn walk(modes: &[Mode]) -> Result<()> {
+    let mut scene = Scene::installed().await?;
+    // For four times as long what the issuer before has signed is trusted beside ours.
+    scene.operator.argument("--rotation-settle-time=1s");
+    scene.configure(&both_webhooks()).await?;
+    scene.operator.start()?;
     scene.is_ready().await?;
-    throughout(Duration::from_secs(1), "service by ours", async || {
-        scene
-            .admin()
-            .ask_create(&policy())
-            .await?
-            .object()
-            .map(drop)
-    })
-    .await?;
     both_answer(&scene).await?;
+    let mut from = Mode::SelfSigned;
+    for &to in modes {
+        // Whoever issued before is gone when the next one is at work.
+        let stand_in = change_to(&mut scene, from, to).await?;
+        drop(stand_in);
+        from = to;
+    }
     scene.was_allowed_everything()
+}
+
+// Between them, these two go from each mode to each other one.
+
+#[tokio::test]
+async fn a_running_installation_changes_between_the_modes_of_kubernetes_without_a_window()
+-> Result<()> {
+    let (own, other, given) = (Mode::SelfSigned, Mode::CertManager, Mode::Provided);
+    walk(&[other, own, given, other, given, own]).await
+}
+
+#[tokio::test]
+async fn a_running_installation_changes_to_and_from_the_service_ca_without_a_window() -> Result<()>
+{
+    let service_ca = Mode::ServiceCa;
+    walk(&[
+        service_ca,
+        Mode::CertManager,
+        service_ca,
+        Mode::Provided,
+        service_ca,
+        Mode::SelfSigned,
+    ])
+    .await
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::chart;
 use crate::support::NAMESPACE;
 use crate::support::cluster::Cluster;
+use crate::support::issuer::{Issuer, Role, StandIn};
 use crate::support::kinds::{
     ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG, CONFIG_MAP, DAEMON_SET, Kind, MUTATING,
     NAMESPACES, NETWORK_POLICY, ROLE, ROLE_BINDING, SERVICE, VALIDATING, text,
@@ -155,6 +156,7 @@ async fn everything() -> Result<Scene> {
 #[tokio::test]
 async fn drift_of_each_kind_is_repaired_and_told() -> Result<()> {
     let scene = everything().await?;
+    scene.is_quiet("with workloads of their own").await?;
     let mut slow = Vec::new();
     for (kind, name, change) in &meddling() {
         let path = format!("{}/{name}?fieldManager=meddler", kind.collection(None));
@@ -242,16 +244,7 @@ async fn what_others_add_stays(scene: &Scene) -> Result<()> {
 #[tokio::test]
 async fn at_rest_there_is_not_one_request_and_a_fight_is_spaced_out() -> Result<()> {
     let mut scene = Scene::registered().await?;
-    let quiet = async |scene: &Scene, why: &str| -> Result<()> {
-        // Events and pairs come a moment after the condition.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let before = scene.requests()?.len();
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        let since = scene.requests()?.split_off(before);
-        ensure!(since.is_empty(), "{why} it asked {since:?}");
-        Ok(())
-    };
-    quiet(&scene, "at rest").await?;
+    scene.is_quiet("at rest").await?;
 
     // What others write into the status, or beside the spec, wakes nobody.
     let status = json!({ "injector": "theirs" });
@@ -261,7 +254,7 @@ async fn at_rest_there_is_not_one_request_and_a_fight_is_spaced_out() -> Result<
         .await?;
     let note = json!({ "metadata": { "annotations": { "note": "theirs" } } });
     scene.admin().merge(CONFIG, "default", &note).await?;
-    quiet(&scene, "after a change of the status").await?;
+    scene.is_quiet("after a change of the status").await?;
 
     // A change that changes no object costs the status of the new generation, and nothing else.
     let before = scene.requests()?.len();
@@ -316,6 +309,22 @@ async fn at_rest_there_is_not_one_request_and_a_fight_is_spaced_out() -> Result<
         service["spec"]["selector"] == json!({ "app.kubernetes.io/name": "sriov-operator" }),
         "{service}"
     );
+    scene.was_allowed_everything()
+}
+
+#[tokio::test]
+async fn at_rest_nothing_is_asked_where_others_issue_certificates() -> Result<()> {
+    let mut scene = Scene::installed().await?;
+    scene.operator.set(
+        "ADMISSION_CONTROLLERS_CERTIFICATES_CERT_MANAGER_ENABLED",
+        "true",
+    );
+    scene.operator.start()?;
+    scene.configure(&both_webhooks()).await?;
+    let issuer = Issuer::new("cert-manager")?;
+    let _stand_in = StandIn::start(scene.admin(), Role::CertManager, issuer);
+    scene.is_ready().await?;
+    scene.is_quiet("with cert-manager").await?;
     scene.was_allowed_everything()
 }
 

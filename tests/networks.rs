@@ -5,7 +5,7 @@ mod conflicts;
 mod definitions;
 mod faults;
 mod living;
-mod migration;
+pub(crate) mod migration;
 mod namespaces;
 
 use std::time::Duration;

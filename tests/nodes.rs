@@ -521,3 +521,28 @@ async fn what_the_reference_left_and_what_was_written_before_a_restart_is_not_wr
     .await?;
     scene.was_allowed_everything()
 }
+
+#[tokio::test]
+async fn a_state_that_others_change_is_brought_back_and_told() -> Result<()> {
+    let mut scene = scene().await?;
+    let admin = &scene.admin().clone();
+    scene.operator.start()?;
+    scene.is_ready().await?;
+    join(admin, "node-0").await?;
+    admin.create(&policy("a", &["ens1f0"], &json!({}))).await?;
+    has_groups(admin, "node-0", &["ens1f0 0-3 a"]).await?;
+    let emptied = json!({ "spec": { "interfaces": null } });
+    let changed = admin.merge(NODE_STATE, "node-0", &emptied).await?;
+    ensure!(changed["spec"].get("interfaces").is_none(), "{changed}");
+    has_groups(admin, "node-0", &["ens1f0 0-3 a"]).await?;
+    eventually(PATIENCE, "an Event about it", async || {
+        let events = admin.list(EVENT).await?;
+        let told = events.iter().any(|event| {
+            event["reason"] == "DriftRepaired" && event["involvedObject"]["name"] == "node-0"
+        });
+        ensure!(told, "nobody was told");
+        Ok(())
+    })
+    .await?;
+    scene.was_allowed_everything()
+}

@@ -232,6 +232,14 @@ async fn profiles_are_followed(scene: &mut Scene) -> Result<()> {
             json!({ "type": "Modern" }),
             "--tls-min-version=VersionTLS13",
         ),
+        (
+            json!({ "type": "Custom", "custom": {
+                "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256", "TLS_AES_128_GCM_SHA256", "MADE-UP"],
+                "minTLSVersion": "VersionTLS12",
+                "groups": ["X25519", "SecP256r1MLKEM768"],
+            } }),
+            "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_AES_128_GCM_SHA256",
+        ),
         (json!({ "type": "Old" }), "--tls-min-version=VersionTLS12"),
     ] {
         scene

@@ -6,13 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::support::kinds::{
-    CONFIG, CONFIG_MAP, DAEMON_SET, Kind, MUTATING, ROLE, SERVICE, SERVICE_MONITOR, VALIDATING,
-    text,
-};
-use crate::support::scene::{OPERATOR_WEBHOOKS, PATIENCE, Scene, both_webhooks};
-use crate::support::wait::{eventually, throughout};
-use crate::support::{NAMESPACE, manifests, world};
+use crate::support::kinds::{CONFIG, CONFIG_MAP, DAEMON_SET, MUTATING, ROLE, SERVICE, text};
+use crate::support::scene::{PATIENCE, Scene, both_webhooks};
+use crate::support::wait::eventually;
+use crate::support::world;
 
 const CONFIG_DAEMON: &str = "sriov-network-config-daemon";
 const DEVICE_PLUGIN: &str = "sriov-device-plugin";
@@ -103,6 +100,10 @@ async fn every_field_of_a_config_goes_in_and_out_again() -> Result<()> {
             ("ComponentEnabled", "metrics-exporter is rolled out"),
             ("ComponentDisabled", "metrics-exporter is removed"),
             ("ReadyChanged", "Ready is True"),
+            (
+                "CertificateRenewed",
+                "issued into Secret operator-webhook-cert",
+            ),
         ])
         .await?;
 
@@ -385,218 +386,5 @@ async fn any_text_arrives_as_it_was_written() -> Result<()> {
         scene.pod_spec(DEVICE_PLUGIN).await? == plugin,
         "it was touched"
     );
-    scene.was_allowed_everything()
-}
-
-/// A webhook of somebody else's that nobody answers, about the DaemonSets of our namespace.
-fn unanswered_webhook() -> Value {
-    json!({
-        "apiVersion": VALIDATING.api_version, "kind": VALIDATING.name,
-        "metadata": { "name": "policy-engine" },
-        "webhooks": [{
-            "name": "policy-engine.example.com",
-            "admissionReviewVersions": ["v1"],
-            "clientConfig": { "service": { "name": "policy-engine", "namespace": "default" } },
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "rules": [{ "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["daemonsets"] }],
-        }],
-    })
-}
-
-#[tokio::test]
-async fn what_fails_fails_alone_is_named_and_recovers_without_a_restart() -> Result<()> {
-    let mut scene = Scene::installed().await?;
-    // Somebody else's objects under our names.
-    let foreign = [
-        json!({ "apiVersion": "v1", "kind": "Service",
-            "metadata": { "name": "network-resources-injector-service", "namespace": NAMESPACE },
-            "spec": { "ports": [{ "port": 80 }], "selector": { "app": "theirs" } } }),
-        json!({ "apiVersion": ROLE.api_version, "kind": ROLE.name,
-            "metadata": { "name": "sriov-plugin", "namespace": NAMESPACE }, "rules": [] }),
-    ];
-    let mut stored = Vec::new();
-    for object in &foreign {
-        stored.push(scene.admin().create(object).await?);
-    }
-    scene.admin().create(&unanswered_webhook()).await?;
-    scene.operator.start()?;
-    scene.configure(&both_webhooks()).await?;
-    scene
-        .is_not_ready(
-            "OperatorConfigSyncFailed",
-            &[
-                "injector: Service network-resources-injector-service exists and is not managed by this operator",
-                "device-plugin: Role sriov-plugin exists and is not managed by this operator",
-                "config-daemon: failed to apply DaemonSet sriov-network-config-daemon",
-                "policy-engine.example.com",
-            ],
-        )
-        .await?;
-    // The operator webhook has neither, and is there; the injector has no backend, and is not.
-    scene
-        .has_webhooks(&[
-            OPERATOR_WEBHOOKS[0],
-            OPERATOR_WEBHOOKS[1],
-            "ValidatingWebhookConfiguration policy-engine",
-        ])
-        .await?;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    // The condition stands still while nothing changes, so nobody is woken by it.
-    let told = async || -> Result<Value> {
-        let config = scene.admin().must_get(CONFIG, "default").await?;
-        Ok(config["status"].clone())
-    };
-    let status = told().await?;
-    throughout(Duration::from_secs(2), "the status", async || {
-        let now = told().await?;
-        ensure!(now == status, "it became {now}");
-        Ok(())
-    })
-    .await?;
-
-    // The other webhook goes: recovered at the next try.
-    scene.admin().delete(VALIDATING, "policy-engine").await?;
-    eventually(PATIENCE, "the DaemonSet", async || {
-        scene.admin().must_get(DAEMON_SET, CONFIG_DAEMON).await
-    })
-    .await?;
-    // What is others' was not touched, and goes.
-    for object in &stored {
-        let kind = Kind::of(object)?;
-        let now = scene
-            .admin()
-            .must_get(kind, text(object, "/metadata/name"))
-            .await?;
-        ensure!(
-            now["metadata"]["resourceVersion"] == object["metadata"]["resourceVersion"],
-            "it was touched: {now}"
-        );
-        scene
-            .admin()
-            .delete(kind, text(object, "/metadata/name"))
-            .await?;
-    }
-    a_right_goes_and_comes(&scene).await?;
-    // Names of others are looked at every half a minute: a change of the config looks at once.
-    scene.reconfigure(&json!({ "useCDI": false })).await?;
-    eventually(
-        Duration::from_secs(45),
-        "everything to be Ready",
-        async || {
-            let config = scene.admin().must_get(CONFIG, "default").await?;
-            let ready = world::condition(&config, "Ready")?;
-            ensure!(ready["status"] == "True", "{ready}");
-            Ok(())
-        },
-    )
-    .await?;
-    scene
-        .admin()
-        .must_get(MUTATING, "network-resources-injector-config")
-        .await
-        .map(drop)
-}
-
-/// A right that is missing is named, and its return is noticed.
-async fn a_right_goes_and_comes(scene: &Scene) -> Result<()> {
-    let role = scene
-        .admin()
-        .must_get(ROLE, "sriov-network-operator")
-        .await?;
-    let mut less = role.clone();
-    if let Some(rules) = less["rules"].as_array_mut() {
-        rules.retain(|rule| {
-            rule["resources"] != json!(["daemonsets"]) || rule.get("resourceNames").is_none()
-        });
-    }
-    scene
-        .admin()
-        .merge(
-            ROLE,
-            "sriov-network-operator",
-            &json!({ "rules": less["rules"] }),
-        )
-        .await?;
-    scene.reconfigure(&json!({ "useCDI": true })).await?;
-    scene
-        .is_not_ready(
-            "OperatorConfigSyncFailed",
-            &[
-                "device-plugin: failed to apply DaemonSet sriov-device-plugin",
-                "forbidden",
-            ],
-        )
-        .await?;
-    scene
-        .admin()
-        .merge(
-            ROLE,
-            "sriov-network-operator",
-            &json!({ "rules": role["rules"] }),
-        )
-        .await
-        .map(drop)
-}
-
-#[tokio::test]
-async fn without_the_prometheus_operator_its_objects_are_left_out_until_it_comes() -> Result<()> {
-    let mut scene = Scene::installed().await?;
-    for (name, value) in [
-        (
-            "METRICS_EXPORTER_IMAGE",
-            "example.com/metrics-exporter:test",
-        ),
-        (
-            "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
-            "example.com/kube-rbac-proxy:test",
-        ),
-        ("METRICS_EXPORTER_PROMETHEUS_OPERATOR_ENABLED", "true"),
-        ("METRICS_EXPORTER_PROMETHEUS_DEPLOY_RULES", "true"),
-    ] {
-        scene.operator.set(name, value);
-    }
-    scene.operator.start()?;
-    scene
-        .configure(&json!({ "featureGates": { "metricsExporter": true }, "logLevel": 2 }))
-        .await?;
-    scene.is_ready().await?;
-    let config = scene.admin().must_get(CONFIG, "default").await?;
-    let degraded = world::condition(&config, "Degraded")?;
-    ensure!(
-        text(&degraded, "/message").contains("ServiceMonitor"),
-        "{degraded}"
-    );
-
-    for (kind, plural) in [
-        ("ServiceMonitor", "servicemonitors"),
-        ("PrometheusRule", "prometheusrules"),
-    ] {
-        let crd = manifests::stand_in("monitoring.coreos.com", kind, plural, "Namespaced");
-        scene.admin().create(&crd).await?;
-        manifests::established(scene.admin(), text(&crd, "/metadata/name")).await?;
-    }
-    // Its watch tries again after half a minute at the latest.
-    eventually(Duration::from_secs(45), "the ServiceMonitor", async || {
-        scene.admin().must_get(SERVICE_MONITOR, EXPORTER).await
-    })
-    .await?;
-    eventually(PATIENCE, "the warning to be gone", async || {
-        let config = scene.admin().must_get(CONFIG, "default").await?;
-        let degraded = world::condition(&config, "Degraded")?;
-        ensure!(degraded["status"] == "False", "{degraded}");
-        Ok(())
-    })
-    .await?;
-
-    // Switched off in the settings, its objects go.
-    scene.operator.stop().await?;
-    scene
-        .operator
-        .set("METRICS_EXPORTER_PROMETHEUS_OPERATOR_ENABLED", "false");
-    scene.operator.start()?;
-    scene.is_gone(SERVICE_MONITOR, EXPORTER).await?;
-    scene.is_gone(ROLE, "prometheus-k8s").await?;
-    scene.admin().must_get(DAEMON_SET, EXPORTER).await?;
     scene.was_allowed_everything()
 }

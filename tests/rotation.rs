@@ -15,7 +15,7 @@ use crate::support::load::Load;
 use crate::support::operator::Operator;
 use crate::support::scene::{PATIENCE, Scene, both_webhooks};
 use crate::support::wait::eventually;
-use crate::support::{NAMESPACE, SERVICE_ACCOUNT};
+use crate::support::{NAMESPACE, SERVICE_ACCOUNT, is_long};
 
 const CA_SECRET: &str = "sriov-operator-ca";
 
@@ -28,9 +28,9 @@ struct Pace {
     authorities: usize,
 }
 
-/// `ROTATION=long` (`make soak`) is three minutes at the lifetimes of the requirement.
+/// `LONG=1` (`make long`) is three minutes, with a CA that lasts for one.
 fn pace() -> Pace {
-    if std::env::var_os("ROTATION").is_some_and(|value| value == "long") {
+    if is_long() {
         return Pace {
             ca: 60,
             certificate: 20,
@@ -145,6 +145,16 @@ async fn not_one_call_fails_while_cas_follow_one_another_and_tokens_are_replaced
     let tally = load.stop().await;
     println!("{} CAs were published in {lasts:?}", seen.len());
     println!("the second replica:\n{}", second.log(40));
+    scene
+        .tells(&[
+            ("CertificateRenewed", "issues from now on"),
+            ("CertificateRenewed", "is trusted no longer"),
+            (
+                "CertificateRenewed",
+                "was issued into Secret operator-webhook-cert",
+            ),
+        ])
+        .await?;
     tally.is_spotless(usize::try_from(pace.lasts)? * 10)?;
     ensure!(seen.len() >= pace.authorities, "only {} CAs", seen.len());
     ensure!(revoked, "the first token was not revoked");
@@ -245,6 +255,35 @@ async fn a_kill_in_any_phase_is_resumed_and_makes_no_second_rotation() -> Result
     let load = Load::start(scene.admin(), 20);
     tokio::time::sleep(Duration::from_secs(1)).await;
     load.stop().await.is_spotless(5)?;
+    scene.was_allowed_everything()
+}
+
+#[tokio::test]
+async fn what_expired_while_nobody_ran_is_made_anew_at_once() -> Result<()> {
+    let pace = Pace {
+        ca: 15,
+        certificate: 10,
+        lasts: 0,
+        authorities: 0,
+    };
+    let mut scene = Scene::installed().await?;
+    arguments(&mut scene.operator, &pace);
+    scene.configure(&both_webhooks()).await?;
+    scene.operator.start()?;
+    scene.is_ready().await?;
+    let first = authority(&scene).await?["ca.crt"].clone();
+    scene.operator.stop().await?;
+    tokio::time::sleep(Duration::from_secs(pace.ca + 1)).await;
+
+    // Nothing that is there can be used: the CA, its certificates, the bundles.
+    scene.operator.start()?;
+    scene.operator.ready().await?;
+    scene.is_ready().await?;
+    let now = authority(&scene).await?["ca.crt"].clone();
+    ensure!(now != first, "the expired CA is still in force");
+    let load = Load::start(scene.admin(), 20);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    load.stop().await.is_spotless(10)?;
     scene.was_allowed_everything()
 }
 

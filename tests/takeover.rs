@@ -28,50 +28,61 @@ const POLICIES: [&str; 3] = [
     "sriovnetworknodepolicies",
 ];
 const OLD_MANAGER: &str = "sriov-network-operator";
+/// How long a new CA is made known before it counts.
+const SETTLE: Duration = Duration::from_secs(1);
+/// How long what nobody needs any longer may stay.
+const SOON: Duration = Duration::from_secs(8);
 const SERVICE_NAME: &str = "operator-webhook-service";
 
-/// Makes what the Go operator made, as it does: a POST where nothing is there, then a full update that keeps the labels
-/// and annotations that are there.
+/// Makes what the Go operator made.
 async fn left_by_the_go_operator(admin: &User, owner: &Value, ca: &str) -> Result<Vec<Value>> {
     let objects = manifests::read_yaml(&manifests::root().join("tests/data/reference.yaml"))?;
     let mut stored = Vec::new();
     for mut object in objects {
-        let kind = Kind::of(&object)?;
-        if kind.is_namespaced() {
-            object["metadata"]["namespace"] = NAMESPACE.into();
-            object["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": CONFIG.api_version, "kind": CONFIG.name, "name": "default",
-                "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
-            }]);
-        }
         if let Some(webhook) = object.pointer_mut("/webhooks/0/clientConfig") {
             webhook["caBundle"] = base64::engine::general_purpose::STANDARD.encode(ca).into();
         }
-        let query = format!("?fieldManager={OLD_MANAGER}");
-        let name = text(&object, "/metadata/name").to_owned();
-        let there = match admin.get(kind, &name).await? {
-            Some(there) => there,
-            None => {
-                let path = format!("{}{query}", kind.collection(None));
-                admin
-                    .call(Method::POST, &path, "application/json", Some(&object))
-                    .await?
-                    .object()
-                    .with_context(|| format!("{object}"))?
-            }
-        };
-        for kept in ["resourceVersion", "labels", "annotations"] {
-            object["metadata"][kept] = there["metadata"][kept].clone();
-        }
-        let path = format!("{}/{name}{query}", kind.collection(None));
-        let updated = admin
-            .call(Method::PUT, &path, "application/json", Some(&object))
-            .await?
-            .object()
-            .with_context(|| format!("{object}"))?;
-        stored.push(updated);
+        stored.push(made_by_the_go_operator(admin, object, owner).await?);
     }
     Ok(stored)
+}
+
+/// Makes one object as the Go operator does: a POST where nothing is there, then a full update that keeps the labels and
+/// annotations that are there.
+pub(crate) async fn made_by_the_go_operator(
+    admin: &User,
+    mut object: Value,
+    owner: &Value,
+) -> Result<Value> {
+    let kind = Kind::of(&object)?;
+    if kind.is_namespaced() {
+        object["metadata"]["namespace"] = NAMESPACE.into();
+        object["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": CONFIG.api_version, "kind": CONFIG.name, "name": "default",
+            "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+        }]);
+    }
+    let query = format!("?fieldManager={OLD_MANAGER}");
+    let name = text(&object, "/metadata/name").to_owned();
+    let there = if let Some(there) = admin.get(kind, &name).await? {
+        there
+    } else {
+        let path = format!("{}{query}", kind.collection(None));
+        admin
+            .call(Method::POST, &path, "application/json", Some(&object))
+            .await?
+            .object()
+            .with_context(|| format!("{object}"))?
+    };
+    for kept in ["resourceVersion", "labels", "annotations"] {
+        object["metadata"][kept] = there["metadata"][kept].clone();
+    }
+    let path = format!("{}/{name}{query}", kind.collection(None));
+    admin
+        .call(Method::PUT, &path, "application/json", Some(&object))
+        .await?
+        .object()
+        .with_context(|| format!("{object}"))
 }
 
 /// A policy that neither webhook lets through.
@@ -275,6 +286,9 @@ async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
     let mut scene = Scene::installed().await?;
     chart::grant(scene.admin(), "dedicated").await?;
     scene.operator.set("ADMISSION_SERVING", "dedicated");
+    scene
+        .operator
+        .argument(&format!("--rotation-settle-time={}s", SETTLE.as_secs()));
     let config = world::config(&json!({ "enableOperatorWebhook": true }));
     let config = scene.admin().create(&config).await?;
     let service = format!("{SERVICE_NAME}.{NAMESPACE}.svc");
@@ -328,10 +342,35 @@ async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
         .await?;
     ensure!(reply.code == 200, "{}", reply.head);
     ensure!(reply.body["response"]["allowed"] == false, "{}", reply.body);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // However long that lasts: here longer than a CA of another issuer is kept by time alone.
+    tokio::time::sleep(SETTLE * 4 + Duration::from_secs(2)).await;
+    for kind in [MUTATING, VALIDATING] {
+        let both = bundle(&scene.admin().must_get(kind, configuration).await?)?;
+        ensure!(
+            both.contains(&old.ca),
+            "the old CA went before the last old pod"
+        );
+    }
+    // The last old pod is gone: so is the CA that nobody but it needed.
+    scene.remove(&old.pod());
+    rolled(2).await?;
+    eventually(SOON, "the old CA to be gone", async || {
+        for kind in [MUTATING, VALIDATING] {
+            let ours = bundle(&scene.admin().must_get(kind, configuration).await?)?;
+            ensure!(!ours.contains(&old.ca), "{} has it", kind.name);
+            ensure!(
+                ours.matches("BEGIN").count() == 1,
+                "{} has {ours}",
+                kind.name
+            );
+        }
+        Ok(())
+    })
+    .await?;
     stop.send_replace(true);
     let (by_old, by_new) = judging.await??;
     ensure!(by_old + by_new > 50, "judged {by_old} and {by_new} times");
+    scene.is_ready().await?;
 
     drop(new);
     scene.was_allowed_everything()

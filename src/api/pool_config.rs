@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{condition::EmptyStatus, resource::custom_resource};
 
+/// The MachineConfigPool of the control plane, whose nodes get no hardware offload.
+pub const CONTROL_PLANE_POOL: &str = "master";
+
 custom_resource!(
     /// Settings of a pool of nodes: how many may be configured at a time, RDMA mode, OVS hardware offload.
     SriovNetworkPoolConfig,

@@ -1,29 +1,20 @@
-//! The calls: apply, create once, remove. Each looks first, so that nothing foreign is touched.
+//! Apply, create once, remove: each looks first, so that nothing foreign is touched, and remembers what came of it.
 
-use std::{
-    future::Future,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Instant};
 
-use kube::{
-    Api, Client,
-    api::{
-        ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
-    },
-    discovery::Scope,
-};
+use kube::{Api, Client, Resource, api::ApiResource, core::DynamicResourceScope};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tracing::{debug, info};
 
 use super::{
-    CREATOR, Error, FIELD_MANAGER, Kind, ObjectRef,
+    Error, Kind, ObjectRef,
+    calls::Calls,
     ownership::{Owner, Whose, last_other_manager, our_fields, take_over},
+    theirs::Signs,
     tracker::{State, Tracker},
 };
-
-/// How long one call may take. The API server's own limit for a request is 60 s; a reconcile is retried anyway.
-const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What an apply did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,27 +40,25 @@ pub enum Repair {
 
 /// Applies and removes objects in the cluster and in the operator's namespace.
 pub struct Applier {
-    client: Client,
+    calls: Calls,
     owner: Mutex<Owner>,
     tracker: Mutex<Tracker>,
+    /// What others have under names of ours, as it was when it was looked at.
+    theirs: watch::Sender<BTreeMap<ObjectRef, Signs>>,
 }
 
 impl Applier {
     /// An applier for the operator's namespace that has seen nothing yet.
     pub fn new(client: Client, namespace: &str) -> Self {
         Self {
-            client,
+            calls: Calls::new(client, namespace),
             owner: Mutex::new(Owner {
                 namespace: namespace.to_owned(),
                 config_uid: None,
             }),
             tracker: Mutex::default(),
+            theirs: watch::Sender::default(),
         }
-    }
-
-    /// The operator's namespace.
-    pub fn namespace(&self) -> String {
-        self.owner.lock().namespace.clone()
     }
 
     /// Whose objects count as ours: those controlled by the config with that uid. A new uid makes everything be
@@ -85,6 +74,7 @@ impl Applier {
     /// Forgets everything, as a new leader does: the next pass looks at everything once.
     pub fn forget(&self) {
         self.tracker.lock().forget();
+        self.theirs.send_replace(BTreeMap::new());
     }
 
     /// Makes an object be as rendered.
@@ -111,7 +101,7 @@ impl Applier {
             self.take_over(object, live).await?;
         }
         let result = match self.patch(object, desired).await {
-            Err(error) if is_immutable(&error) && live.is_some() => {
+            Err(error) if error.is_immutable() && live.is_some() => {
                 info!(%object, "deleting it to make it again: a field that cannot be changed differs");
                 self.delete(object, live.as_ref()).await?;
                 self.patch(object, desired).await?
@@ -135,36 +125,36 @@ impl Applier {
         });
         let mut applied = Applied::Unchanged;
         while !self.tracker.lock().is_current(&object, &metadata) {
-            let drifted = self.may_write(&object)?;
-            let live = self.get(&object).await?;
-            match &live {
-                Some(live) if !self.owner.lock().owns(live) => return Ok(Applied::Unchanged),
-                Some(_) => {}
-                None => self.create(&object, desired).await?,
-            }
-            let result = self.patch(&object, &metadata).await?;
-            applied = self.done(&object, metadata.clone(), &result, live.as_ref(), drifted);
+            applied = match self.create_once_more(&object, desired, &metadata).await {
+                Err(Error::Foreign(_) | Error::OtherInstallation { .. }) => {
+                    return Ok(Applied::Unchanged);
+                }
+                other => other?,
+            };
         }
         Ok(applied)
     }
 
-    async fn create(&self, object: &ObjectRef, desired: &Value) -> Result<(), Error> {
-        let mut desired = desired.clone();
-        // Owners come with the apply that follows: the creator must not hold on to one that has gone.
-        if let Some(metadata) = desired["metadata"].as_object_mut() {
-            metadata.remove("ownerReferences");
+    async fn create_once_more(
+        &self,
+        object: &ObjectRef,
+        desired: &Value,
+        metadata: &Value,
+    ) -> Result<Applied, Error> {
+        let drifted = self.may_write(object)?;
+        let live = self.get(object).await?;
+        if let Some(live) = &live {
+            self.is_ours(object, live)?;
+        } else {
+            let mut desired = desired.clone();
+            // Owners come with the apply that follows: the creator must not hold on to one that has gone.
+            if let Some(metadata) = desired["metadata"].as_object_mut() {
+                metadata.remove("ownerReferences");
+            }
+            self.calls.create(object, &desired).await?;
         }
-        let body: DynamicObject =
-            decode(&desired).map_err(|error| Error::api("create", object, error))?;
-        let api = self.api(object.kind);
-        let params = PostParams {
-            field_manager: Some(CREATOR.into()),
-            ..PostParams::default()
-        };
-        match call("create", object, api.create(&params, &body)).await {
-            Err(Error::Api { source, .. }) if is_already_exists(&source) => Ok(()),
-            other => other.map(drop),
-        }
+        let result = self.patch(object, metadata).await?;
+        Ok(self.done(object, metadata.clone(), &result, live.as_ref(), drifted))
     }
 
     /// Whether what is to be written mends something; an error while that has to wait or is of no use.
@@ -173,8 +163,10 @@ impl Applier {
         if tracker.lacks(object.kind) {
             return Err(Error::UnknownKind(object.clone()));
         }
-        if tracker.state(object) != State::Drifted {
-            return Ok(false);
+        match tracker.state(object) {
+            State::Drifted => {}
+            State::Theirs(whose) => return not_ours(object, whose).map(|()| false),
+            State::Unknown | State::Absent | State::Applied(_) => return Ok(false),
         }
         tracker
             .may_repair(object, Instant::now())
@@ -186,15 +178,29 @@ impl Applier {
         Ok(true)
     }
 
+    /// An error when a live object is not ours; then it is left alone until what makes it others' changes.
     fn is_ours(&self, object: &ObjectRef, live: &Value) -> Result<(), Error> {
-        match self.owner.lock().whose(live) {
-            Whose::Ours => Ok(()),
-            Whose::Foreign => Err(Error::Foreign(object.clone())),
-            Whose::Installation(namespace) => Err(Error::OtherInstallation {
-                object: object.clone(),
-                namespace,
-            }),
+        let whose = self.owner.lock().whose(live);
+        if whose != Whose::Ours {
+            self.tracker.lock().theirs(object, whose.clone());
+            self.theirs.send_modify(|theirs| {
+                theirs.insert(object.clone(), Signs::of(live));
+            });
         }
+        not_ours(object, whose)
+    }
+
+    /// What others have under names of ours.
+    pub(super) fn theirs(&self) -> watch::Receiver<BTreeMap<ObjectRef, Signs>> {
+        self.theirs.subscribe()
+    }
+
+    /// What others had may be gone, or ours by now: the next pass looks at it.
+    pub(super) fn reconsider(&self, object: &ObjectRef) {
+        self.tracker.lock().reconsider(object);
+        self.theirs.send_modify(|theirs| {
+            theirs.remove(object);
+        });
     }
 
     /// Remembers an apply, and says what it was.
@@ -228,12 +234,21 @@ impl Applier {
     /// # Errors
     /// What the API server refuses. A kind that the server does not know has no objects.
     pub async fn other_installation(&self, object: &ObjectRef) -> Result<Option<Error>, Error> {
-        let live = match self.get(object).await {
-            Err(Error::UnknownKind(_)) => None,
-            other => other?,
+        let known = match self.tracker.lock().state(object) {
+            State::Theirs(whose) => Some(not_ours(object, whose)),
+            _ => None,
         };
-        let refusal = live.and_then(|live| self.is_ours(object, &live).err());
-        Ok(refusal.filter(|error| matches!(error, Error::OtherInstallation { .. })))
+        let checked = match known {
+            Some(checked) => checked,
+            None => match self.get(object).await {
+                Ok(Some(live)) => self.is_ours(object, &live),
+                Ok(None) | Err(Error::UnknownKind(_)) => Ok(()),
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(checked
+            .err()
+            .filter(|error| matches!(error, Error::OtherInstallation { .. })))
     }
 
     /// Whether an object is as it was applied, and that is what is desired. Reads nothing.
@@ -246,7 +261,10 @@ impl Applier {
     /// # Errors
     /// What the API server refuses. A kind that the server does not know has no objects.
     pub async fn remove(&self, object: &ObjectRef) -> Result<bool, Error> {
-        if self.tracker.lock().state(object) == State::Absent {
+        if matches!(
+            self.tracker.lock().state(object),
+            State::Absent | State::Theirs(_)
+        ) {
             return Ok(false);
         }
         let live = match self.get(object).await {
@@ -275,14 +293,7 @@ impl Applier {
     /// # Errors
     /// What the API server refuses.
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
-        let api = self.api(object.kind);
-        match call("read", object, api.get_opt(&object.name)).await {
-            Ok(Some(live)) => serde_json::to_value(live)
-                .map(Some)
-                .map_err(|error| Error::api("read", object, kube::Error::SerdeError(error))),
-            Ok(None) => Ok(None),
-            Err(error) => Err(self.known_kind(object, error)),
-        }
+        self.learn(self.calls.get(object).await)
     }
 
     /// Reads an object live, if it is ours. A kind that the server does not know has no objects.
@@ -311,15 +322,12 @@ impl Applier {
         Ok(live.is_some_and(|live| our_fields(&live).is_none()))
     }
 
-    /// The error, or that the kind is unknown, which is remembered until a watch shows otherwise.
-    fn known_kind(&self, object: &ObjectRef, error: Error) -> Error {
-        match error {
-            Error::Api { source, .. } if is_unknown_kind(&source) => {
-                self.tracker.lock().unknown(object.kind);
-                Error::UnknownKind(object.clone())
-            }
-            other => other,
+    /// Remembers a kind that turns out to be unknown until a watch shows otherwise.
+    fn learn<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::UnknownKind(object)) = &answer {
+            self.tracker.lock().unknown(object.kind);
         }
+        answer
     }
 
     /// Takes in what a watch saw, and says what follows.
@@ -327,9 +335,17 @@ impl Applier {
         observe(&mut self.tracker.lock())
     }
 
-    /// How an API of a kind is addressed: namespaced kinds in our namespace.
-    pub(super) fn api(&self, kind: &Kind) -> Api<DynamicObject> {
-        dynamic(&self.client, kind, &self.owner.lock().namespace)
+    /// How a kind is addressed: namespaced ones in our namespace.
+    pub(super) fn api<K>(&self, kind: &Kind) -> Api<K>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
+        self.calls.api(kind)
+    }
+
+    /// The client.
+    pub(super) fn client(&self) -> Client {
+        self.calls.client()
     }
 
     async fn take_over(&self, object: &ObjectRef, live: &Value) -> Result<(), Error> {
@@ -337,34 +353,11 @@ impl Applier {
             return Ok(());
         };
         info!(%object, "taking over the fields of the reference's operator");
-        let api = self.api(object.kind);
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PatchParams::default()
-        };
-        call(
-            "take over",
-            object,
-            api.patch(&object.name, &params, &Patch::Json::<()>(patch)),
-        )
-        .await
-        .map(|_| ())
+        self.calls.take_over(object, patch).await
     }
 
     async fn patch(&self, object: &ObjectRef, desired: &Value) -> Result<Value, Error> {
-        let api = self.api(object.kind);
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        match call(
-            "apply",
-            object,
-            api.patch(&object.name, &params, &Patch::Apply(desired)),
-        )
-        .await
-        {
-            Ok(live) => serde_json::to_value(live)
-                .map_err(|error| Error::api("apply", object, kube::Error::SerdeError(error))),
-            Err(error) => Err(self.known_kind(object, error)),
-        }
+        self.learn(self.calls.apply(object, desired).await)
     }
 
     async fn delete(&self, object: &ObjectRef, live: Option<&Value>) -> Result<(), Error> {
@@ -372,64 +365,17 @@ impl Applier {
             .and_then(|live| live.pointer("/metadata/uid"))
             .and_then(Value::as_str)
             .map(str::to_owned);
-        let params = DeleteParams::default().preconditions(Preconditions {
-            uid,
-            resource_version: None,
-        });
-        let api = self.api(object.kind);
-        match call("delete", object, api.delete(&object.name, &params)).await {
-            Err(Error::Api { source, .. }) if is_not_found(&source) => Ok(()),
-            other => other.map(|_| ()),
-        }
+        self.calls.delete(object, uid).await
     }
 }
 
-/// The API of a kind, in that namespace when it is namespaced.
-pub(super) fn dynamic(client: &Client, kind: &Kind, namespace: &str) -> Api<DynamicObject> {
-    let resource: ApiResource = kind.api_resource();
-    if kind.namespaced {
-        Api::dynamic(client.clone(), &resource, &Scope::Namespaced).constrain(namespace)
-    } else {
-        Api::dynamic(client.clone(), &resource, &Scope::Cluster)
-    }
-}
-
-async fn call<T>(
-    verb: &'static str,
-    object: &ObjectRef,
-    future: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Error> {
-    match tokio::time::timeout(CALL_TIMEOUT, future).await {
-        Ok(result) => result.map_err(|error| Error::api(verb, object, error)),
-        Err(_) => Err(Error::Timeout {
-            verb,
+fn not_ours(object: &ObjectRef, whose: Whose) -> Result<(), Error> {
+    match whose {
+        Whose::Ours => Ok(()),
+        Whose::Foreign => Err(Error::Foreign(object.clone())),
+        Whose::Installation(namespace) => Err(Error::OtherInstallation {
             object: object.clone(),
-            seconds: CALL_TIMEOUT.as_secs(),
+            namespace,
         }),
     }
-}
-
-fn decode(value: &Value) -> Result<DynamicObject, kube::Error> {
-    serde_json::from_value(value.clone()).map_err(kube::Error::SerdeError)
-}
-
-fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_not_found())
-}
-
-fn is_already_exists(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_already_exists())
-}
-
-/// A missing object is a `Status` with reason `NotFound`; a missing kind is a 404 in plain text.
-fn is_unknown_kind(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason != "NotFound")
-}
-
-fn is_immutable(error: &Error) -> bool {
-    let Error::Api { source, .. } = error else {
-        return false;
-    };
-    matches!(source.as_ref(), kube::Error::Api(status)
-        if status.is_invalid() && (status.message.contains("immutable") || status.message.contains("cannot change roleRef")))
 }

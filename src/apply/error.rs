@@ -1,6 +1,9 @@
 //! What can go wrong when an object is written, each naming the object.
 
+use kube::core::Status;
+
 use super::ObjectRef;
+use crate::watching::is_unknown_kind;
 
 /// Why an object could not be applied or removed.
 #[derive(Debug, thiserror::Error)]
@@ -78,12 +81,42 @@ const UNTYPED: &str = "failed to create typed patch object";
 impl Error {
     /// Whether a role lacks what was tried.
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Api { source, .. }
-            if matches!(source.as_ref(), kube::Error::Api(status) if status.is_forbidden()))
+        self.refusal().is_some_and(Status::is_forbidden)
+    }
+
+    pub(super) fn is_not_found(&self) -> bool {
+        self.refusal().is_some_and(Status::is_not_found)
+    }
+
+    pub(super) fn is_already_exists(&self) -> bool {
+        self.refusal().is_some_and(Status::is_already_exists)
+    }
+
+    /// Whether a field that cannot be changed differs.
+    pub(super) fn is_immutable(&self) -> bool {
+        self.refusal().is_some_and(|status| {
+            status.is_invalid()
+                && (status.message.contains("immutable")
+                    || status.message.contains("cannot change roleRef"))
+        })
+    }
+
+    /// What the server answered instead.
+    fn refusal(&self) -> Option<&Status> {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     pub(super) fn api(verb: &'static str, object: &ObjectRef, source: kube::Error) -> Self {
         let message = match &source {
+            kube::Error::Api(status) if is_unknown_kind(status) => {
+                return Self::UnknownKind(object.clone());
+            }
             kube::Error::Api(status) => status.message.clone(),
             other => other.to_string(),
         };

@@ -4,12 +4,14 @@
 //! one and whose entry in `managedFields` is the one that the last apply left needs nothing: no read, no write.
 
 mod applier;
+mod calls;
 mod error;
 pub mod finalizers;
 mod kinds;
 mod object;
 mod ownership;
 mod repairs;
+mod theirs;
 mod tracker;
 mod watches;
 

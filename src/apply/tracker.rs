@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     Kind, ObjectRef,
-    ownership::our_fields,
+    ownership::{Whose, our_fields},
     repairs::{Contested, Repairs},
 };
 
@@ -24,6 +24,8 @@ pub(super) enum State {
     Applied(Remembered),
     /// Changed or deleted since we applied it.
     Drifted,
+    /// Somebody else's, as it was when it was looked at.
+    Theirs(Whose),
 }
 
 /// What an apply left.
@@ -104,6 +106,18 @@ impl Tracker {
         self.states.insert(object.clone(), State::Absent);
     }
 
+    /// Remembers whose an object is that is not ours.
+    pub(super) fn theirs(&mut self, object: &ObjectRef, whose: Whose) {
+        self.states.insert(object.clone(), State::Theirs(whose));
+    }
+
+    /// What is remembered of somebody else's object no longer counts.
+    pub(super) fn reconsider(&mut self, object: &ObjectRef) {
+        if matches!(self.states.get(object), Some(State::Theirs(_))) {
+            self.states.remove(object);
+        }
+    }
+
     /// Forgets what was applied, so that everything is looked at again.
     pub(super) fn forget_applied(&mut self) {
         self.states.clear();
@@ -159,7 +173,7 @@ impl Tracker {
             Some(State::Applied(remembered)) if shown.contradicts(&remembered.shown) => {
                 Some(State::Drifted)
             }
-            Some(State::Absent) if !shown.gone => Some(State::Unknown),
+            Some(State::Absent | State::Theirs(_)) if !shown.gone => Some(State::Unknown),
             _ => None,
         };
         self.shown.insert(object.clone(), shown);
@@ -296,6 +310,21 @@ mod tests {
         assert!(!tracker.deleted(&service(), &ours("11")));
         assert!(tracker.seen(&service(), &ours("12")));
         assert_eq!(tracker.state(&service()), State::Unknown);
+    }
+
+    #[test]
+    fn what_is_somebody_elses_is_looked_at_again_when_asked_to_or_when_it_carries_our_label() {
+        let mut tracker = Tracker::default();
+        tracker.theirs(&service(), Whose::Foreign);
+        assert_eq!(tracker.state(&service()), State::Theirs(Whose::Foreign));
+        assert!(tracker.seen(&service(), &ours("11")));
+        assert_eq!(tracker.state(&service()), State::Unknown);
+        tracker.theirs(&service(), Whose::Foreign);
+        tracker.reconsider(&service());
+        assert_eq!(tracker.state(&service()), State::Unknown);
+        let mut tracker = applied();
+        tracker.reconsider(&service());
+        assert!(tracker.is_current(&service(), &json!({"a": 1})));
     }
 
     #[test]

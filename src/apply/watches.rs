@@ -2,25 +2,22 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use futures::{Stream, StreamExt, stream::SelectAll};
+use futures::{StreamExt, stream::FuturesUnordered};
 use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DynamicObject, PartialObjectMeta},
-    discovery::Scope,
-    runtime::{WatchStreamExt, watcher},
+    Resource,
+    api::{DynamicObject, PartialObjectMeta},
+    runtime::watcher::{self, Event},
 };
 use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    Applier, Kind, MANAGED_BY, MANAGED_BY_LABEL, ObjectRef, Watched, kinds::KINDS,
+    Applier, Kind, MANAGED_BY, MANAGED_BY_LABEL, ObjectRef, Watched, kinds::KINDS, theirs,
     tracker::Remembered,
 };
+use crate::watching::{self, CustomKind, each_while_known};
 
 type Metadata = PartialObjectMeta<DynamicObject>;
-type Events = std::pin::Pin<
-    Box<dyn Stream<Item = (Scan, Result<watcher::Event<Metadata>, watcher::Error>)> + Send>,
->;
 
 /// What one watch covers.
 #[derive(Clone, Debug)]
@@ -31,71 +28,29 @@ struct Scan {
 }
 
 impl Scan {
-    fn key(&self) -> String {
-        let name = self.name.as_deref().unwrap_or_default();
-        format!("{}/{name}", self.kind.plural)
-    }
-
     fn covers(&self, object: &ObjectRef) -> bool {
         object.kind == self.kind && self.name.as_ref().is_none_or(|name| *name == object.name)
+    }
+
+    fn selected(&self) -> watcher::Config {
+        match &self.name {
+            Some(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
+            None => watcher::Config::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}")),
+        }
     }
 }
 
 /// Watches the kinds of these objects until dropped, and calls `wake` when something needs a reconcile. Of kinds that are
-/// watched by name, it watches these objects.
-pub async fn watch(
-    client: Client,
-    applier: Arc<Applier>,
-    objects: &[ObjectRef],
-    wake: impl Fn() + Send,
-) {
-    let mut streams: SelectAll<Events> = SelectAll::new();
-    for scan in scans(objects) {
-        streams.push(events(&client, &applier.namespace(), scan));
-    }
-    // What was there before each list that is under way, and has not been listed yet.
-    let mut missing: BTreeMap<String, BTreeMap<ObjectRef, Remembered>> = BTreeMap::new();
-    while let Some((scan, event)) = streams.next().await {
-        let wakes = match event {
-            // Comes before the request for the list is sent.
-            Ok(watcher::Event::Init) => {
-                let before =
-                    applier.observe(|tracker| tracker.before_list(|object| scan.covers(object)));
-                missing.insert(scan.key(), before);
-                false
-            }
-            Ok(watcher::Event::InitApply(meta)) => {
-                let object = object(scan.kind, &meta);
-                if let Some(missing) = missing.get_mut(&scan.key()) {
-                    missing.remove(&object);
-                }
-                applier.observe(|tracker| tracker.seen(&object, &value(&meta)))
-            }
-            Ok(watcher::Event::InitDone) => {
-                let missing = missing.remove(&scan.key()).unwrap_or_default();
-                applier.observe(|tracker| {
-                    // Neither may be left out.
-                    tracker.known(scan.kind) | tracker.not_listed(missing)
-                })
-            }
-            Ok(watcher::Event::Apply(meta)) => {
-                let object = object(scan.kind, &meta);
-                applier.observe(|tracker| tracker.seen(&object, &value(&meta)))
-            }
-            Ok(watcher::Event::Delete(meta)) => {
-                let object = object(scan.kind, &meta);
-                applier.observe(|tracker| tracker.deleted(&object, &value(&meta)))
-            }
-            Err(error) if is_unknown_kind(&error) => false,
-            Err(error) => {
-                warn!(kind = scan.kind.kind, %error, "watch interrupted, it is tried again");
-                false
-            }
-        };
-        if wakes {
-            wake();
-        }
-    }
+/// watched by name, it watches these objects; and what others have under our names.
+pub async fn watch(applier: Arc<Applier>, objects: &[ObjectRef], wake: impl Fn() + Send + Sync) {
+    let mut scans: FuturesUnordered<_> = scans(objects)
+        .into_iter()
+        .map(|scan| follow(&applier, scan, &wake))
+        .collect();
+    tokio::join!(
+        async { while scans.next().await.is_some() {} },
+        theirs::watch(&applier, &wake)
+    );
 }
 
 fn scans(objects: &[ObjectRef]) -> Vec<Scan> {
@@ -117,22 +72,70 @@ fn scans(objects: &[ObjectRef]) -> Vec<Scan> {
         .collect()
 }
 
-fn events(client: &Client, namespace: &str, scan: Scan) -> Events {
-    let resource: ApiResource = scan.kind.api_resource();
-    let api: Api<Metadata> = if scan.kind.namespaced {
-        Api::dynamic(client.clone(), &resource, &Scope::Namespaced).constrain(namespace)
-    } else {
-        Api::dynamic(client.clone(), &resource, &Scope::Cluster)
-    };
-    let config = match &scan.name {
-        Some(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
-        None => watcher::Config::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}")),
-    };
-    Box::pin(
-        watcher(api, config)
-            .default_backoff()
-            .map(move |event| (scan.clone(), event)),
-    )
+/// Takes in what a watch shows, for ever.
+async fn follow(applier: &Applier, scan: Scan, wake: &(impl Fn() + Sync)) {
+    let Kind { group, plural, .. } = scan.kind;
+    let mut known = CustomKind::new(applier.client(), group, plural);
+    loop {
+        let events = watching::watch(applier.api::<Metadata>(scan.kind), scan.selected());
+        let mut view = View::default();
+        each_while_known(events, |event| match event {
+            Ok(event) => {
+                if matches!(event, Event::InitDone) {
+                    known.is_known();
+                }
+                if view.take_in(applier, &scan, event) {
+                    wake();
+                }
+            }
+            Err(error) => {
+                warn!(kind = scan.kind.kind, %error, "watch interrupted, it is tried again");
+            }
+        })
+        .await;
+        known.learned().await;
+    }
+}
+
+/// What one watch has shown so far.
+#[derive(Default)]
+struct View {
+    /// What was there before the list that is under way, and has not been listed yet.
+    missing: BTreeMap<ObjectRef, Remembered>,
+}
+
+impl View {
+    /// Takes in an event. Whether it needs a reconcile.
+    fn take_in(&mut self, applier: &Applier, scan: &Scan, event: Event<Metadata>) -> bool {
+        match event {
+            // Comes before the request for the list is sent.
+            Event::Init => {
+                self.missing =
+                    applier.observe(|tracker| tracker.before_list(|object| scan.covers(object)));
+                false
+            }
+            Event::InitApply(meta) => {
+                let object = object(scan.kind, &meta);
+                self.missing.remove(&object);
+                applier.observe(|tracker| tracker.seen(&object, &value(&meta)))
+            }
+            Event::InitDone => {
+                let missing = std::mem::take(&mut self.missing);
+                applier.observe(|tracker| {
+                    // Neither may be left out.
+                    tracker.known(scan.kind) | tracker.not_listed(missing)
+                })
+            }
+            Event::Apply(meta) => {
+                let object = object(scan.kind, &meta);
+                applier.observe(|tracker| tracker.seen(&object, &value(&meta)))
+            }
+            Event::Delete(meta) => {
+                let object = object(scan.kind, &meta);
+                applier.observe(|tracker| tracker.deleted(&object, &value(&meta)))
+            }
+        }
+    }
 }
 
 fn object(kind: &'static Kind, meta: &Metadata) -> ObjectRef {
@@ -144,13 +147,4 @@ fn object(kind: &'static Kind, meta: &Metadata) -> ObjectRef {
 
 fn value(meta: &Metadata) -> Value {
     serde_json::json!({ "metadata": meta.meta() })
-}
-
-fn is_unknown_kind(error: &watcher::Error) -> bool {
-    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
-    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
-    else {
-        return false;
-    };
-    status.code == 404
 }

@@ -14,13 +14,13 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
     discovery::Scope,
-    runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::warn;
 
 use super::keeper::store::FIELD_MANAGER;
+use crate::watching::watch_object;
 
 /// A webhook configuration of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +72,9 @@ impl fmt::Display for Configuration {
     }
 }
 
+/// By this annotation a configuration asks OpenShift's service CA for its bundles.
+const INJECT_SERVICE_CA: &str = "service.beta.openshift.io/inject-cabundle";
+
 /// What the live configurations carry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
@@ -91,6 +94,8 @@ pub struct Registered {
     pub version: String,
     /// Whether a call that fails lets the request through (`failurePolicy: Ignore`).
     pub ignores_failures: bool,
+    /// Whether it asks OpenShift's service CA to fill in its bundles.
+    pub asks_service_ca: bool,
 }
 
 impl Published {
@@ -126,28 +131,13 @@ pub async fn watch_published(client: Client, published: watch::Sender<Published>
             plural: configuration.plural().into(),
         };
         let api: Api<DynamicObject> = Api::dynamic(client.clone(), &resource, &Scope::Cluster);
-        let config =
-            watcher::Config::default().fields(&format!("metadata.name={}", configuration.name()));
         events.push(Box::pin(
-            watcher(api, config)
-                .default_backoff()
-                .map(move |event| (configuration, event)),
+            watch_object(api, configuration.name()).map(move |shown| (configuration, shown)),
         ));
     }
-    let mut seen: BTreeMap<Configuration, bool> = BTreeMap::new();
-    while let Some((configuration, event)) = events.next().await {
-        let update = match event {
-            Ok(watcher::Event::Init) => {
-                seen.insert(configuration, false);
-                continue;
-            }
-            Ok(watcher::Event::InitApply(object)) => {
-                seen.insert(configuration, true);
-                Some(registered(&object))
-            }
-            Ok(watcher::Event::InitDone) if seen.get(&configuration) == Some(&true) => continue,
-            Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => None,
-            Ok(watcher::Event::Apply(object)) => Some(registered(&object)),
+    while let Some((configuration, shown)) = events.next().await {
+        let update = match shown {
+            Ok(object) => object.as_ref().map(registered),
             Err(error) => {
                 warn!(%configuration, %error, "watch interrupted, it is tried again");
                 continue;
@@ -187,6 +177,12 @@ fn registered(object: &DynamicObject) -> Registered {
         ignores_failures: webhooks
             .iter()
             .any(|webhook| webhook["failurePolicy"] == "Ignore"),
+        asks_service_ca: object
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(INJECT_SERVICE_CA))
+            .is_some_and(|value| value == "true"),
     }
 }
 
@@ -233,9 +229,14 @@ mod tests {
                 ca_bundle: Some(b"a".to_vec()),
                 is_ours: true,
                 version: "7".into(),
-                ignores_failures: true
+                ignores_failures: true,
+                asks_service_ca: false,
             }
         );
+        let mut asking = configuration(&json!([with]), FIELD_MANAGER, "Apply");
+        let annotations = asking.metadata.annotations.get_or_insert_default();
+        annotations.insert(INJECT_SERVICE_CA.into(), "true".into());
+        assert!(registered(&asking).asks_service_ca);
         assert_eq!(read(json!([with, without])).ca_bundle, None);
         assert_eq!(read(json!(null)).ca_bundle, None);
     }

@@ -12,6 +12,9 @@ use crate::settings::SecretNames;
 
 /// How long a connection to the API server may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may be silent while an answer or an event is awaited. A watch that has nothing to tell says so
+/// each minute; whoever says nothing at all is dead, or half of the connection is.
+const READ_TIMEOUT: Duration = Duration::from_secs(90);
 /// The oldest Kubernetes that knows match conditions: without them a dead backend could block deletions.
 const OLDEST: (u32, u32) = (1, 30);
 
@@ -33,7 +36,7 @@ fn build(config: Config) -> Result<Client> {
 }
 
 async fn config(kubeconfig: &[PathBuf]) -> Result<Config> {
-    let mut config = if kubeconfig.is_empty() {
+    let config = if kubeconfig.is_empty() {
         Config::incluster().context(
             "no kubeconfig is given (--kubeconfig, KUBECONFIG) and this is no pod with a ServiceAccount",
         )?
@@ -50,8 +53,16 @@ async fn config(kubeconfig: &[PathBuf]) -> Result<Config> {
             .await
             .context("the kubeconfig cannot be used")?
     };
+    Ok(bounded(config))
+}
+
+/// The same, with limits on how long nothing may happen.
+fn bounded(mut config: Config) -> Config {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    Ok(config)
+    config.read_timeout = Some(READ_TIMEOUT);
+    // It counts from the request, not from when a connection that is used again fell idle.
+    config.reset_reader_on_write = true;
+    config
 }
 
 /// Refuses an API server that is too old. One that does not answer is judged when it does.
@@ -139,5 +150,33 @@ impl Secrets {
             operator: self.operator_secret.clone(),
             injector: self.injector_secret.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{net::TcpListener, time::Instant};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_takes_a_request_and_says_nothing_is_given_up() {
+        // Fails only when another test was first.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let silent = tokio::spawn(async move {
+            let mut held = Vec::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                held.push(stream);
+            }
+        });
+        let config = Config::new(format!("http://{address}").parse().unwrap());
+        let client = Client::try_from(bounded(config)).unwrap();
+        let asked = Instant::now();
+        assert!(client.apiserver_version().await.is_err());
+        assert!(asked.elapsed() >= READ_TIMEOUT);
+        assert!(asked.elapsed() < READ_TIMEOUT * 2);
+        silent.abort();
     }
 }

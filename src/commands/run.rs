@@ -237,6 +237,7 @@ fn operate(
         namespace: namespace.clone(),
         stores: followed.cluster,
         events: events.clone(),
+        metrics: Arc::clone(&serving.metrics),
         stale_after: settings.components.stale_node_state_cleanup_delay,
     };
     let (metrics, following) = (Arc::clone(&serving.metrics), leadership.clone());
@@ -284,8 +285,8 @@ fn drain(
     let (metrics, following) = (Arc::clone(&serving.metrics), leadership.clone());
     let (client, telling) = (clients.client.clone(), events.clone());
     writing(supervisor, "pools", async move {
-        let start = |queue: &_| Pools::start(&client, &pools, &telling, queue);
-        controllers::run(start, following, metrics, stopping).await;
+        let start = |queue: &_| Pools::start(&client, &pools, &telling, &metrics, queue);
+        controllers::run(start, following, Arc::clone(&metrics), stopping).await;
     });
     let stopping = supervisor.stopping(Stage::Writing);
     let metrics = Arc::clone(&serving.metrics);

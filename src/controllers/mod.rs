@@ -12,6 +12,7 @@
 
 mod calls;
 pub mod drain;
+mod drift;
 pub mod networks;
 pub mod nodes;
 mod openshift;

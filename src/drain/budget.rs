@@ -157,7 +157,7 @@ pub struct Budget {
 #[derive(Clone, Debug, Default)]
 struct Entry {
     /// None while only the node's state is known.
-    labels: Option<Labels>,
+    labels: Option<Arc<Labels>>,
     /// The pools that select it, by index.
     pools: Vec<usize>,
     /// Its state says that it is being drained or is drained.
@@ -183,7 +183,7 @@ impl Budget {
         let names: Vec<Name> = self.nodes.keys().cloned().collect();
         for name in &names {
             if let Some(mut entry) = self.nodes.remove(name) {
-                entry.pools = self.selecting(entry.labels.as_ref());
+                entry.pools = self.selecting(entry.labels.as_deref());
                 self.count_in(name, &entry);
                 self.nodes.insert(Arc::clone(name), entry);
             }
@@ -193,12 +193,12 @@ impl Budget {
     }
 
     /// Takes in a node with its labels, or that it is gone. Returns whom to ask again.
-    pub fn set_node(&mut self, name: &str, labels: Option<&Labels>) -> Vec<Name> {
+    pub fn set_node(&mut self, name: &str, labels: Option<&Arc<Labels>>) -> Vec<Name> {
         let known = self.nodes.get(name).and_then(|entry| entry.labels.as_ref());
         if known == labels {
             return Vec::new();
         }
-        let pools = self.selecting(labels);
+        let pools = self.selecting(labels.map(|labels| &**labels));
         self.change(name, |entry| {
             entry.labels = labels.cloned();
             entry.pools = pools;
@@ -387,8 +387,8 @@ mod tests {
             .collect()
     }
 
-    fn role(role: &str) -> Labels {
-        [("role".into(), role.into())].into()
+    fn role(role: &str) -> Arc<Labels> {
+        Arc::new([("role".into(), role.into())].into())
     }
 
     fn of(role: &str, most: Value) -> Value {
@@ -554,7 +554,7 @@ mod tests {
         ];
         let mut budget = budget(&all, 3);
         let mut both = role("bm");
-        both.insert("both".into(), "".into());
+        Arc::make_mut(&mut both).insert("both".into(), "".into());
         budget.set_node("a-first", Some(&both));
         assert!(matches!(
             budget.claim("a-first"),
@@ -576,7 +576,7 @@ mod tests {
         let woken = budget.set_pools(pools(&[("p", of("bm", json!(1)))]));
         assert_eq!(woken.len(), 3);
         assert_eq!(granted(&mut budget, "bm", 3), 1);
-        let other = Labels::default();
+        let other = Arc::default();
         assert_eq!(
             budget.set_node("bm-0", Some(&other)).len(),
             1,

@@ -43,6 +43,11 @@ impl NetworkKind {
         }
     }
 
+    /// The kind of that name.
+    pub fn parse(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == kind)
+    }
+
     /// Its plural, as it stands in paths.
     pub fn plural(self) -> &'static str {
         match self {
@@ -70,9 +75,7 @@ impl NetworkRef {
         let mut parts = owner.split('/');
         let (kind, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
         let kind = kind.strip_suffix(GROUP)?.strip_suffix('.')?;
-        let kind = NetworkKind::ALL
-            .into_iter()
-            .find(|known| known.as_str() == kind)?;
+        let kind = NetworkKind::parse(kind)?;
         let complete = parts.next().is_none() && !namespace.is_empty() && !name.is_empty();
         complete.then(|| Self {
             kind,

@@ -33,6 +33,7 @@ pub mod meaning;
 mod merge;
 pub mod plugin;
 pub mod rdma;
+pub mod situation;
 
 use crate::{
     api::{

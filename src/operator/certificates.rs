@@ -46,6 +46,9 @@ pub(super) struct Issued {
     pub(super) mutating: Standing,
     pub(super) validating: Standing,
     pub(super) injector: Standing,
+    /// Components whose Service and configurations stay as they are: what they would ask for could not be given, and
+    /// what the issuer before gave would be lost.
+    pub(super) held: Vec<Component>,
     pub(super) news: Vec<News>,
 }
 
@@ -122,7 +125,7 @@ impl Certificates {
             endpoints: &endpoints,
             observed: &observed,
         };
-        let mut news = Vec::new();
+        let (mut news, mut held) = (Vec::new(), Vec::new());
         let (operator, injector) = match &self.mode {
             CertificateMode::SelfSigned => match self.keeper.reconcile(request).await {
                 Ok(outcome) => {
@@ -158,6 +161,7 @@ impl Certificates {
             }
             CertificateMode::ServiceCa => {
                 self.give_up(request, NewIssuer::StartsAfresh, report).await;
+                held = self.without_room(request, published, report).await;
                 (Bundles::Others, Bundles::Others)
             }
         };
@@ -176,6 +180,7 @@ impl Certificates {
             mutating: standing(&self.operator, &operator, Configuration::OperatorMutating),
             validating: standing(&self.operator, &operator, Configuration::OperatorValidating),
             injector: standing(&self.injector, &injector, Configuration::Injector),
+            held,
             news,
         }
     }
@@ -222,6 +227,39 @@ impl Certificates {
             }
             Err(error) => tell(report, &error),
         }
+    }
+
+    /// The components that the service CA cannot take over yet, since a Secret is in its way.
+    async fn without_room(
+        &self,
+        request: Request<'_>,
+        published: &Published,
+        report: &mut Report,
+    ) -> Vec<Component> {
+        let webhooks: [(_, &[Configuration]); 2] = [
+            (
+                Component::OperatorWebhook,
+                &[
+                    Configuration::OperatorMutating,
+                    Configuration::OperatorValidating,
+                ],
+            ),
+            (Component::Injector, &[Configuration::Injector]),
+        ];
+        let mut held = Vec::new();
+        for (component, configurations) in webhooks {
+            // Once it was asked for a bundle, the old one is lost anyway.
+            let mut live = configurations.iter().filter_map(|one| published.get(*one));
+            if !live.any(|one| !one.asks_service_ca) {
+                continue;
+            }
+            let endpoint = self.endpoint(component);
+            if let Err(error) = self.keeper.has_room_for_service_ca(endpoint, request).await {
+                tell(report, &error);
+                held.push(component);
+            }
+        }
+        held
     }
 
     /// Where the pair of the mode before is still served, it is the administrator's turn.

@@ -2,18 +2,16 @@
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, Resource,
-    api::PartialObjectMeta,
-    core::ObjectMeta,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client, Resource, api::PartialObjectMeta, core::ObjectMeta};
 use serde::de::DeserializeOwned;
-use std::fmt::Debug;
+use std::{fmt::Debug, pin::pin};
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig};
+use crate::{
+    api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig},
+    watching::watch_object,
+};
 
 /// An object that is watched: not known yet, not there, or there.
 #[derive(Clone, Debug, Default)]
@@ -82,22 +80,11 @@ async fn observe<K>(
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut events = Box::pin(watcher(api, config).default_backoff());
-    let mut listed = false;
-    while let Some(event) = events.next().await {
-        let next = match event {
-            Ok(watcher::Event::Init) => {
-                listed = false;
-                continue;
-            }
-            Ok(watcher::Event::InitApply(object)) => {
-                listed = true;
-                Observed::Present(Box::new(object))
-            }
-            Ok(watcher::Event::InitDone) if listed => continue,
-            Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => Observed::Absent,
-            Ok(watcher::Event::Apply(object)) => Observed::Present(Box::new(object)),
+    let mut shown = pin!(watch_object(api, name));
+    while let Some(shown) = shown.next().await {
+        let next = match shown {
+            Ok(Some(object)) => Observed::Present(Box::new(object)),
+            Ok(None) => Observed::Absent,
             Err(error) => {
                 warn!(object = name, %error, "watch interrupted, it is tried again");
                 continue;

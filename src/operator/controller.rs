@@ -17,7 +17,7 @@ use crate::apply;
 const RESYNC: Duration = Duration::from_secs(300);
 /// The first pause after a failed pass; it doubles up to [`LONGEST_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_millis(200);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
 
 /// Runs the reconciler while this replica leads, until `shutdown`.
 pub async fn run(
@@ -49,12 +49,9 @@ async fn lead(reconciler: &Arc<Reconciler>) {
     reconciler.begin();
     let wake = Notify::new();
     let objects = reconciler.watched_objects();
-    let watch = apply::watch(
-        reconciler.client(),
-        Arc::clone(reconciler.applier()),
-        &objects,
-        || wake.notify_one(),
-    );
+    let watch = apply::watch(Arc::clone(reconciler.applier()), &objects, || {
+        wake.notify_one();
+    });
     let secrets = reconciler.certificates().follow(|| wake.notify_one());
     let reconcile = async {
         let mut wakers = reconciler.wakers();

@@ -282,6 +282,35 @@ fn cut(text: &str, longest: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stores::fake_api::FakeApi;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_fit_into_the_queue_is_dropped_and_what_follows_is_told() {
+        let api = FakeApi::default();
+        api.set_silent(true);
+        let (events, publish) = Events::new(api.client(), "pod");
+        let publishing = tokio::spawn(publish);
+        let about = ObjectReference {
+            namespace: Some("sriov".into()),
+            name: Some("default".into()),
+            ..ObjectReference::default()
+        };
+        let tell = |note: usize| events.publish(&about, Reason::DriftRepaired, &note.to_string());
+        (0..QUEUE + 10).for_each(tell);
+        assert_eq!(events.dropped.load(Ordering::Relaxed), 10);
+        // The one that is on its way is given up.
+        tokio::time::sleep(PUBLISH_TIMEOUT).await;
+        api.set_silent(false);
+        tokio::time::sleep(PUBLISH_TIMEOUT).await;
+        assert_eq!(events.dropped.load(Ordering::Relaxed), 0, "it is told");
+        let posted = api.requests("POST").len();
+        assert!(posted >= QUEUE - 2, "{posted} were told");
+        tell(QUEUE * 2);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(api.requests("POST").len(), posted + 1);
+        drop(events);
+        publishing.await.unwrap();
+    }
 
     #[test]
     fn texts_fit_the_api_server() {

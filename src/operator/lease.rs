@@ -10,7 +10,6 @@ use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ObjectMeta, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -19,6 +18,7 @@ use tracing::{debug, info, warn};
 mod campaign;
 
 use crate::settings::LeaderElection;
+use crate::watching::watch_object;
 use campaign::{Campaign, Step};
 
 /// The Lease's name, in our namespace.
@@ -271,13 +271,11 @@ impl Contest {
 /// The Lease whenever it changes, None when it is gone. Troubles of the watch are silent: without it a release is
 /// noticed at expiry.
 fn events(api: Api<Lease>) -> impl Stream<Item = Option<Lease>> + Send {
-    watcher::watch_object(api, LEASE_NAME)
-        .default_backoff()
-        .filter_map(|event| async {
-            event
-                .inspect_err(|error| debug!(%error, "the watch of the Lease is interrupted"))
-                .ok()
-        })
+    watch_object(api, LEASE_NAME).filter_map(|event| async {
+        event
+            .inspect_err(|error| debug!(%error, "the watch of the Lease is interrupted"))
+            .ok()
+    })
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -22,6 +22,7 @@ mod finalizer;
 mod handover;
 mod inputs;
 pub mod lease;
+mod passage;
 mod reconcile;
 mod report;
 mod rollout;

@@ -19,9 +19,8 @@ use super::{
     certificates::Certificates,
     config::Observed,
     events::Events,
-    finalizer,
-    handover::Handovers,
     inputs::Inputs,
+    passage::Handovers,
     report::Report,
     status::{self, Outcome, Written},
 };
@@ -91,7 +90,7 @@ pub struct Reconciler {
     alone: AtomicBool,
     written: Mutex<Written>,
     /// The uid of the config whose finalizer was removed: the watch may show it for another moment.
-    finished: Mutex<Option<String>>,
+    pub(super) finished: Mutex<Option<String>>,
 }
 
 impl Reconciler {
@@ -262,50 +261,6 @@ impl Reconciler {
         }
         Verdict::Settled {
             look_again: Some(FIRST_LOOK),
-        }
-    }
-
-    /// There is no config: what an earlier one left without its finalizer having run goes.
-    async fn sweep(&self) -> Verdict {
-        let mut report = Report::default();
-        self.remove_everything(&mut report).await;
-        if report.is_to_be_retried() {
-            warn!(outcome = ?report.outcome(), "failed to remove what an earlier config left");
-            Verdict::Retry
-        } else {
-            Verdict::Settled { look_again: None }
-        }
-    }
-
-    /// The config goes: so does everything of ours, then the finalizer.
-    async fn teardown(&self, config: &SriovOperatorConfig) -> Verdict {
-        let uid = config.metadata.uid.as_ref();
-        if (uid.is_some() && self.finished.lock().as_ref() == uid) || !finalizer::is_present(config)
-        {
-            return Verdict::Settled { look_again: None };
-        }
-        let mut report = Report::default();
-        if let Some(uid) = uid {
-            self.applier.set_config_uid(uid);
-        }
-        self.remove_everything(&mut report).await;
-        self.certificates
-            .remove(&owner_reference(config), &mut report)
-            .await;
-        if report.is_to_be_retried() {
-            self.write_status(config, &report).await;
-            return Verdict::Retry;
-        }
-        match finalizer::remove(&self.configs(), config).await {
-            Ok(()) => {
-                info!("everything of the config is removed, and its finalizer");
-                self.finished.lock().clone_from(&config.metadata.uid);
-                Verdict::Settled { look_again: None }
-            }
-            Err(error) => {
-                warn!(%error, "failed to remove the finalizer");
-                Verdict::Retry
-            }
         }
     }
 

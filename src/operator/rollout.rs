@@ -6,9 +6,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    certificates::Issued,
-    handover::{Passage, keep_live_bundle},
-    reconcile::Reconciler,
+    certificates::Issued, handover::keep_live_bundle, passage::Passage, reconcile::Reconciler,
     report::Report,
 };
 use crate::{
@@ -23,8 +21,6 @@ use crate::{
 
 /// How soon a backend that is waited for is looked at again.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How soon a name that somebody else's object has is looked at again: no watch of ours shows that it is free.
-pub(super) const LOOK_AT_FOREIGN: Duration = Duration::from_secs(30);
 
 /// What a component is rolled out by.
 pub(super) struct Rollout<'a> {
@@ -69,6 +65,7 @@ impl Reconciler {
         if matches!(passage, Passage::Frozen(_)) {
             return false;
         }
+        let held = rollout.issued.held.contains(&component);
         let (mut kept, mut created, mut backend_failed) = (Vec::new(), false, false);
         let once = rendered
             .created_once
@@ -85,11 +82,11 @@ impl Reconciler {
             };
             kept.push(reference.clone());
             let is_service = reference.kind.kind == "Service";
-            if is_service && passage.keeps_service() {
+            if is_service && (held || passage.keeps_service()) {
                 continue;
             }
             if let Some(configuration) = configuration(&reference) {
-                if passage.keeps_configurations() {
+                if held || passage.keeps_configurations() {
                     continue;
                 }
                 let live = rollout.published.get(configuration);
@@ -164,11 +161,11 @@ impl Reconciler {
                     ApplyError::Contested { retry_in, .. } => {
                         report.contested(component, error, retry_in);
                     }
-                    ApplyError::Foreign(_) | ApplyError::OtherInstallation { .. } => {
-                        report.lasting_fault(component, error);
-                        report.look_again_in(LOOK_AT_FOREIGN);
-                    }
-                    ApplyError::Malformed { .. } | ApplyError::Unsupported { .. } => {
+                    // What others have under our names is watched.
+                    ApplyError::Foreign(_)
+                    | ApplyError::OtherInstallation { .. }
+                    | ApplyError::Malformed { .. }
+                    | ApplyError::Unsupported { .. } => {
                         report.lasting_fault(component, error);
                     }
                     ApplyError::Api { .. }

@@ -202,6 +202,7 @@ mod tests {
             is_ours,
             version: "1".into(),
             ignores_failures,
+            asks_service_ca: false,
         }
     }
 

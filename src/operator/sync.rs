@@ -12,7 +12,7 @@ use super::{
     finalizer,
     reconcile::{LOOK_AGAIN, Reconciler, Verdict, owner_reference},
     report::Report,
-    rollout::{LOOK_AT_FOREIGN, Rollout},
+    rollout::Rollout,
 };
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig},
@@ -74,7 +74,6 @@ impl Reconciler {
                 Ok(None) => {}
                 Ok(Some(error)) => {
                     report.lasting_fault("operator", error);
-                    report.look_again_in(LOOK_AT_FOREIGN);
                     return false;
                 }
                 // Its component will say so, and the others go on.

@@ -1,24 +1,80 @@
 //! Removing what is ours: configurations first, so that no call is left without a backend; then everything else.
 
-use super::{reconcile::Reconciler, report::Report};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::{
+    finalizer,
+    reconcile::{Reconciler, Verdict, owner_reference},
+    report::Report,
+};
 use crate::{
+    api::SriovOperatorConfig,
     apply::{Kind, ObjectRef},
     render::{Component, DEVICE_PLUGIN_CONFIG, ObjectName, SWITCHES},
     settings::ClusterType,
 };
 
+/// How long what answers a webhook outlives its configuration: an API server learns of the removal by its watch, and
+/// until then it calls, and calls that are under way end.
+const CALLS_CEASE: Duration = Duration::from_secs(2);
 /// The group of the Prometheus operator's kinds.
 const PROMETHEUS: &str = "monitoring.coreos.com";
 
 impl Reconciler {
+    /// There is no config: what an earlier one left without its finalizer having run goes.
+    pub(super) async fn sweep(&self) -> Verdict {
+        let mut report = Report::default();
+        self.remove_everything(&mut report).await;
+        if report.is_to_be_retried() {
+            warn!(outcome = ?report.outcome(), "failed to remove what an earlier config left");
+            Verdict::Retry
+        } else {
+            Verdict::Settled { look_again: None }
+        }
+    }
+
+    /// The config goes: so does everything of ours, then the finalizer.
+    pub(super) async fn teardown(&self, config: &SriovOperatorConfig) -> Verdict {
+        let uid = config.metadata.uid.as_ref();
+        if (uid.is_some() && self.finished.lock().as_ref() == uid) || !finalizer::is_present(config)
+        {
+            return Verdict::Settled { look_again: None };
+        }
+        let mut report = Report::default();
+        if let Some(uid) = uid {
+            self.applier().set_config_uid(uid);
+        }
+        self.remove_everything(&mut report).await;
+        self.certificates()
+            .remove(&owner_reference(config), &mut report)
+            .await;
+        if report.is_to_be_retried() {
+            self.write_status(config, &report).await;
+            return Verdict::Retry;
+        }
+        match finalizer::remove(&self.configs(), config).await {
+            Ok(()) => {
+                info!("everything of the config is removed, and its finalizer");
+                self.finished.lock().clone_from(&config.metadata.uid);
+                Verdict::Settled { look_again: None }
+            }
+            Err(error) => {
+                warn!(%error, "failed to remove the finalizer");
+                Verdict::Retry
+            }
+        }
+    }
+
     /// Removes every object of ours that templates make, and goes on with the others when one fails.
     pub(super) async fn remove_everything(&self, report: &mut Report) {
+        let mut called = false;
         for (component, object) in in_order_of_removal() {
-            if !self.is_possible(component) {
-                continue;
-            }
-            if let Err(error) = self.applier().remove(&object).await {
-                report.fault(component, error);
+            if self.is_possible(component) {
+                self.remove_one(component, &object, &mut called, report)
+                    .await;
             }
         }
     }
@@ -31,7 +87,7 @@ impl Reconciler {
         kept: &[ObjectRef],
         report: &mut Report,
     ) -> bool {
-        let mut removed = false;
+        let (mut removed, mut called) = (false, false);
         let mut catalogue = self.catalogue(component);
         catalogue.sort_by_key(|object| is_webhook_configuration(object.kind));
         for object in catalogue
@@ -39,12 +95,36 @@ impl Reconciler {
             .rev()
             .filter(|object| !kept.contains(object))
         {
-            match self.applier().remove(object).await {
-                Ok(this) => removed |= this,
-                Err(error) => report.fault(component, error),
-            }
+            removed |= self
+                .remove_one(component, object, &mut called, report)
+                .await;
         }
         removed
+    }
+
+    /// Removes an object. `called`: a webhook configuration was removed a moment ago, and calls by it may still come.
+    async fn remove_one(
+        &self,
+        component: Component,
+        object: &ObjectRef,
+        called: &mut bool,
+        report: &mut Report,
+    ) -> bool {
+        let registers = is_webhook_configuration(object.kind);
+        if *called && !registers {
+            sleep(CALLS_CEASE).await;
+            *called = false;
+        }
+        match self.applier().remove(object).await {
+            Ok(removed) => {
+                *called |= removed && registers;
+                removed
+            }
+            Err(error) => {
+                report.fault(component, error);
+                false
+            }
+        }
     }
 
     /// Every object that a component may have in any variant on this platform, in the order in which it is applied.

@@ -5,16 +5,19 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use futures::StreamExt;
+use futures::future::join_all;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
     discovery::Scope,
-    runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::warn;
+
+use crate::watching::{CustomKind, each_while_known, refusal, watch_object};
+
+const GROUP: &str = "config.openshift.io";
 
 /// What is known of the platform.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,74 +103,43 @@ impl Facts {
 
 /// Watches the platform's facts on OpenShift until dropped. The sender holds [`Facts::openshift`] at first.
 pub async fn watch_openshift(client: Client, facts: watch::Sender<Facts>) {
-    let mut looks = futures::stream::select_all(Source::ALL.map(|source| {
-        looks(&client, source)
-            .map(move |look| (source, look))
-            .boxed()
-    }));
-    while let Some((source, look)) = looks.next().await {
-        facts.send_if_modified(|facts| {
-            let before = facts.clone();
-            match look {
-                Ok(object) => facts.learn(source, object.as_ref()),
-                Err(why) => facts.fail(source, why),
-            }
-            *facts != before
-        });
-    }
+    join_all(Source::ALL.map(|source| follow(&client, source, &facts))).await;
 }
 
-/// The object `cluster` of a kind of group `config.openshift.io/v1`, each time it changes; `None` when it is not there,
-/// and why when it could not be looked at.
-fn looks(
-    client: &Client,
-    source: Source,
-) -> impl futures::Stream<Item = Result<Option<DynamicObject>, String>> + Send + use<> {
+/// Follows the object `cluster` of a kind for ever; where the kind is unknown there is none.
+async fn follow(client: &Client, source: Source, facts: &watch::Sender<Facts>) {
     let resource = ApiResource {
-        group: "config.openshift.io".into(),
+        group: GROUP.into(),
         version: "v1".into(),
-        api_version: "config.openshift.io/v1".into(),
+        api_version: format!("{GROUP}/v1"),
         kind: source.kind().into(),
         plural: source.plural().into(),
     };
-    let api: Api<DynamicObject> = Api::dynamic(client.clone(), &resource, &Scope::Cluster);
-    let config = watcher::Config::default().fields("metadata.name=cluster");
-    let mut listed = false;
-    watcher(api, config)
-        .default_backoff()
-        .filter_map(move |event| {
-            let look = match event {
-                Ok(watcher::Event::Init) => {
-                    listed = false;
-                    None
-                }
-                Ok(watcher::Event::InitApply(object)) => {
-                    listed = true;
-                    Some(Ok(Some(object)))
-                }
-                Ok(watcher::Event::Apply(object)) => Some(Ok(Some(object))),
-                Ok(watcher::Event::InitDone) if listed => None,
-                Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => Some(Ok(None)),
-                Err(error) if refusal(&error).is_some_and(|status| status.code == 404) => {
-                    Some(Ok(None))
-                }
-                Err(error) => {
-                    warn!(object = %source, %error, "watch interrupted, it is tried again");
-                    let why = refusal(&error)
-                        .map_or_else(|| error.to_string(), |status| status.message.clone());
-                    Some(Err(why))
-                }
-            };
-            futures::future::ready(look)
+    let update = |change: &mut dyn FnMut(&mut Facts)| {
+        facts.send_if_modified(|facts| {
+            let before = facts.clone();
+            change(facts);
+            *facts != before
+        });
+    };
+    let mut known = CustomKind::new(client.clone(), GROUP, source.plural());
+    loop {
+        let api: Api<DynamicObject> = Api::dynamic(client.clone(), &resource, &Scope::Cluster);
+        each_while_known(watch_object(api, "cluster"), |look| match look {
+            Ok(object) => {
+                known.is_known();
+                update(&mut |facts| facts.learn(source, object.as_ref()));
+            }
+            Err(error) => {
+                warn!(object = %source, %error, "watch interrupted, it is tried again");
+                let why = refusal(&error)
+                    .map_or_else(|| error.to_string(), |status| status.message.clone());
+                update(&mut |facts| facts.fail(source, why.clone()));
+            }
         })
-}
-
-/// What the server answered.
-fn refusal(error: &watcher::Error) -> Option<&kube::core::Status> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
-        _ => None,
+        .await;
+        update(&mut |facts| facts.learn(source, None));
+        known.learned().await;
     }
 }
 

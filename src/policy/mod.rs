@@ -183,7 +183,7 @@ pub fn validate(subject: &Subject<'_>, view: View<'_>, rules: &Rules) -> Verdict
     match subject.kind {
         Kind::OperatorConfig => operator_config::validate(&review, view, rules, &mut verdict),
         Kind::NodePolicy => node_policy::validate(&review, view, rules, &mut verdict),
-        Kind::PoolConfig => pool_config::validate(&review, &mut verdict),
+        Kind::PoolConfig => pool_config::validate(&review, rules, &mut verdict),
         Kind::Network => {
             network::validate::<SriovNetworkSpec>(NetworkKind::Sriov, &review, rules, &mut verdict);
         }

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{
-    Verdict,
+    Rules, Verdict,
     decode::Review,
     fault::Fault,
     labels,
@@ -11,13 +11,22 @@ use super::{
 };
 use crate::api::{
     SriovNetworkPoolConfigSpec,
-    pool_config::{LabelSelector, LabelSelectorRequirement},
+    pool_config::{CONTROL_PLANE_POOL, LabelSelector, LabelSelectorRequirement},
 };
 
-pub(super) fn validate(review: &Review<'_>, verdict: &mut Verdict) {
+pub(super) fn validate(review: &Review<'_>, rules: &Rules, verdict: &mut Verdict) {
     let Some(spec) = review.decode::<SriovNetworkPoolConfigSpec>(&[], verdict) else {
         return;
     };
+    if review.namespace != rules.namespace {
+        verdict.warn(format!(
+            "metadata.namespace: only pools in {} have an effect",
+            rules.namespace
+        ));
+    }
+    if let Some(name) = spec.offload_pool() {
+        check_offload(name, verdict);
+    }
     let offload = spec.offload_pool().is_some();
     let mut not_with_offload = |field: &str, set: bool| {
         if offload && set {
@@ -37,9 +46,30 @@ pub(super) fn validate(review: &Review<'_>, verdict: &mut Verdict) {
     }
 }
 
+/// The MachineConfig is named after the MachineConfigPool.
+fn check_offload(name: &str, verdict: &mut Verdict) {
+    let field = "spec.ovsHardwareOffloadConfig.name";
+    if name == CONTROL_PLANE_POOL {
+        verdict.warn(format!(
+            "{field}: {CONTROL_PLANE_POOL:?} has no effect: the control plane gets no hardware offload"
+        ));
+    } else if !labels::is_dns_subdomain(name) {
+        verdict.fault(Fault::invalid(
+            field,
+            name,
+            "must be the name of a MachineConfigPool: lower-case letters, digits, '-' and '.'",
+        ));
+    }
+}
+
 fn check_max_unavailable(most: &IntOrString, verdict: &mut Verdict) {
-    if MaxUnavailable::parse(most).is_some() {
-        return;
+    match MaxUnavailable::parse(most) {
+        Some(MaxUnavailable::Nodes(0)) => {
+            verdict.warn("spec.maxUnavailable: 0 lets no node of the pool be drained, so that none is configured that needs it");
+            return;
+        }
+        Some(_) => return,
+        None => {}
     }
     match most {
         IntOrString::Int(number) => {

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::render::objects::{MANAGED_BY, MANAGED_BY_LABEL};
+use crate::{
+    api::pool_config::CONTROL_PLANE_POOL,
+    render::objects::{MANAGED_BY, MANAGED_BY_LABEL},
+};
 
 /// The label that says whose nodes a MachineConfig is for.
 pub const ROLE: &str = "machineconfiguration.openshift.io/role";
-/// The MachineConfigPool of the control plane, whose nodes get no hardware offload.
-const CONTROL_PLANE: &str = "master";
 /// The unit's drop-in. The directive is that of the reference, character by character: another would reboot nodes.
 const DROP_IN: &str = "[Service]\nExecStartPre=/bin/ovs-vsctl --no-wait set Open_vSwitch . other_config:hw-offload=true\n";
 
@@ -69,7 +70,7 @@ pub fn plan(view: &View<'_>) -> Plan {
             (None, true) => plan.remove_finalizer.push(pool.name.to_owned()),
             _ => {}
         }
-        let Some(machine_pool) = offload.filter(|machine_pool| *machine_pool != CONTROL_PLANE)
+        let Some(machine_pool) = offload.filter(|machine_pool| *machine_pool != CONTROL_PLANE_POOL)
         else {
             continue;
         };

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! One file of `components` maps facts to the typed input of one component; the templates decide how it looks. The
-//! reconciler and `sriov-operator render` both call [`all`] or [`component`].
+//! reconciler and `sriov-operator render` both call [`all`].
 
 mod catalogue;
+mod component;
 mod components;
 mod conditions;
 mod error;
@@ -24,6 +25,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use catalogue::{DEVICE_PLUGIN_CONFIG, ObjectName, SWITCHES};
+pub use component::{Component, ComponentInput};
 pub use components::{
     ConfigDaemon, DedicatedWebhook, DevicePlugin, Injector, MachineConfig, MetricsExporter,
     OperatorWebhook, RESERVED_ENVIRONMENT, Switches,
@@ -35,90 +37,6 @@ pub use objects::{MANAGED_BY, MANAGED_BY_LABEL};
 pub use renderer::Renderer;
 
 use crate::settings::tls::TlsWarning;
-
-/// A part of what the config rolls out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Component {
-    /// The webhooks of the custom resources.
-    OperatorWebhook,
-    /// The webhook of pods.
-    Injector,
-    /// What configures the network cards of a node.
-    ConfigDaemon,
-    /// What offers virtual functions to the kubelet.
-    DevicePlugin,
-    /// What measures virtual functions.
-    MetricsExporter,
-    /// The host services of systemd mode on OpenShift.
-    MachineConfig,
-}
-
-impl Component {
-    /// All components in the order in which they are reconciled.
-    pub const ALL: [Self; 6] = [
-        Self::OperatorWebhook,
-        Self::Injector,
-        Self::ConfigDaemon,
-        Self::DevicePlugin,
-        Self::MetricsExporter,
-        Self::MachineConfig,
-    ];
-
-    /// The directories of templates: one a component, and that of the injector's switches.
-    const DIRECTORIES: [&'static str; 7] = [
-        Self::OperatorWebhook.name(),
-        Self::Injector.name(),
-        Self::ConfigDaemon.name(),
-        Self::DevicePlugin.name(),
-        Self::MetricsExporter.name(),
-        Self::MachineConfig.name(),
-        Switches::DIRECTORY,
-    ];
-
-    /// The name in conditions, metrics and on the command line; also its directory of templates.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OperatorWebhook => "operator-webhook",
-            Self::Injector => "injector",
-            Self::ConfigDaemon => "config-daemon",
-            Self::DevicePlugin => "device-plugin",
-            Self::MetricsExporter => "metrics-exporter",
-            Self::MachineConfig => "machine-config",
-        }
-    }
-
-    /// The component of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|component| component.name() == name)
-    }
-}
-
-impl fmt::Display for Component {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The typed input of a component's templates. A new component is a new implementation.
-pub trait ComponentInput: Serialize + Sized {
-    /// Whose input it is.
-    const COMPONENT: Component;
-
-    /// The input that follows from the facts; `None` when the component is switched off.
-    fn from_facts(facts: &Facts<'_>) -> Result<Option<Self>, ComponentError>;
-
-    /// What was set aside on the way.
-    fn warnings(&self) -> Vec<Warning> {
-        Vec::new()
-    }
-
-    /// Objects to create when missing, and to leave to the users afterwards but for the metadata.
-    fn created_once(&self, _: &Renderer, _: &Owners) -> Result<Vec<Value>, RenderError> {
-        Ok(Vec::new())
-    }
-}
 
 /// Something in the config or the settings that was set aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +86,7 @@ impl Renderer {
         input: &I,
         owners: &Owners,
     ) -> Result<Vec<Value>, RenderError> {
-        self.stamped(I::COMPONENT.name(), input, owners)
+        self.stamped(I::NAME, input, owners)
     }
 
     /// The `ConfigMap` with the injector's switches, to create once: applied without its data it would lose them.
@@ -190,16 +108,6 @@ impl Renderer {
     }
 }
 
-/// What one component comes to.
-pub fn component(
-    renderer: &Renderer,
-    component: Component,
-    facts: &Facts<'_>,
-    owners: &Owners,
-) -> Result<Desired, ComponentError> {
-    components::render(renderer, component, facts, owners)
-}
-
 /// What every component comes to, in the order in which they are reconciled. One that fails keeps none back.
 pub fn all(
     renderer: &Renderer,
@@ -208,6 +116,6 @@ pub fn all(
 ) -> Vec<(Component, Result<Desired, ComponentError>)> {
     Component::ALL
         .into_iter()
-        .map(|each| (each, component(renderer, each, facts, owners)))
+        .map(|component| (component, component.render(renderer, facts, owners)))
         .collect()
 }

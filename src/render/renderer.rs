@@ -43,7 +43,7 @@ impl Renderer {
     pub fn from_dir(directory: &Path) -> Result<Self, RenderError> {
         let mut environment = environment()?;
         let mut names = Vec::new();
-        for component in Component::DIRECTORIES {
+        for component in Component::directories() {
             let path = directory.join(component);
             let fault = |path: &Path, error: &dyn std::fmt::Display| RenderError::Directory {
                 path: path.to_owned(),

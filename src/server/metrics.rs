@@ -44,6 +44,7 @@ macro_rules! labels {
 mod admission;
 mod certificates;
 mod operator;
+mod process;
 mod server;
 mod stores;
 
@@ -53,6 +54,7 @@ pub use operator::OperatorMetrics;
 pub use server::ServerMetrics;
 pub use stores::StoreMetrics;
 
+use process::ProcessMetrics;
 use server::Connections;
 
 /// Looks at a state and sets metrics to what it finds.
@@ -69,6 +71,7 @@ pub struct Metrics {
     /// Of what admission reads.
     pub stores: StoreMetrics,
     connections: Connections,
+    process: ProcessMetrics,
     registry: Registry,
     refresh: Mutex<Vec<Refresh>>,
 }
@@ -89,6 +92,7 @@ impl Metrics {
             operator: OperatorMetrics::register(&mut registry),
             stores: StoreMetrics::register(&mut registry),
             connections: Connections::register(&mut registry),
+            process: ProcessMetrics::register(&mut registry),
             registry,
             refresh: Mutex::default(),
         }
@@ -109,6 +113,7 @@ impl Metrics {
         for refresh in self.refresh.lock().iter() {
             refresh(self);
         }
+        self.process.refresh();
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
@@ -194,6 +199,14 @@ mod tests {
             );
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[tokio::test]
+    async fn tasks_that_are_alive_are_counted() {
+        let waiting = tokio::spawn(std::future::pending::<()>());
+        let text = Metrics::new().encode().unwrap();
+        assert!(text.contains("sriov_operator_tasks 1\n"), "{text}");
+        waiting.abort();
     }
 
     #[test]

@@ -5,17 +5,22 @@ use std::collections::BTreeMap;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::{
-    Gathered, certificates, problems,
+    Gathered, certificates,
+    machine_pools::MachinePoolStatus,
+    networks,
+    nodes::Nodes,
+    problems,
     report::{
-        Authority, Backend, ComponentStatus, ConditionStatus, Config, Leader, Nodes, Part, Policy,
-        Registered, Report, Webhook, Workload,
+        Authority, Backend, ComponentStatus, ConditionStatus, Config, Leader, Part, Policy,
+        Registered, Report, UNKNOWN_KIND, Webhook, Workload,
     },
 };
 use crate::{
-    api::{SriovNetworkNodePolicy, SriovNetworkNodeState, SriovOperatorConfig},
+    api::{SriovNetworkNodePolicy, SriovOperatorConfig},
     certs::{
         bundle::Bundle,
         names::{INJECTOR_SERVICE, OPERATOR_SERVICE},
@@ -48,12 +53,31 @@ impl Report {
             certificate_mode: certificates::mode(gathered),
             certificates: certificates::all(gathered),
             policies: gathered.policies.as_ref().map(|policies| ordered(policies)),
-            nodes: gathered.node_states.as_ref().map(|states| nodes(states)),
+            nodes: gathered
+                .node_states
+                .as_ref()
+                .map(|states| Nodes::new(states)),
+            networks: networks::all(&gathered.networks, &gathered.definitions),
+            machine_config_pools: machine_pools(gathered),
             config,
             problems: Vec::new(),
         };
         report.problems = problems::of(&report);
         report
+    }
+}
+
+/// Nothing where there is no such kind.
+fn machine_pools(gathered: &Gathered) -> Option<Part<Vec<MachinePoolStatus>>> {
+    let read = |pools: &Vec<DynamicObject>| {
+        let pools = pools.iter();
+        pools
+            .map(|pool| MachinePoolStatus::new(pool, &gathered.machine_configs))
+            .collect()
+    };
+    match &gathered.machine_pools {
+        Part::Unreadable { unreadable } if unreadable == UNKNOWN_KIND => None,
+        pools => Some(pools.as_ref().map(read)),
     }
 }
 
@@ -329,22 +353,4 @@ fn policy(policy: &SriovNetworkNodePolicy) -> Policy {
         nics: nics.join(" "),
         nodes: nodes.join(","),
     }
-}
-
-fn nodes(reported: &[SriovNetworkNodeState]) -> Nodes {
-    let mut nodes = Nodes {
-        total: reported.len(),
-        ..Nodes::default()
-    };
-    for state in reported {
-        let found = state.status.clone().unwrap_or_default();
-        let synced = found.sync_status.filter(|text| !text.is_empty());
-        let synced = synced.unwrap_or_else(|| "Unknown".to_owned());
-        *nodes.by_sync_status.entry(synced).or_default() += 1;
-        if let Some(error) = found.last_sync_error.filter(|error| !error.is_empty()) {
-            let name = state.metadata.name.clone().unwrap_or_default();
-            nodes.errors.insert(name, error);
-        }
-    }
-    nodes
 }

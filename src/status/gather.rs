@@ -10,19 +10,21 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, ListParams},
+    api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta},
     discovery::Scope,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::report::Part;
+use super::report::{Part, UNKNOWN_KIND};
 use crate::{
     api::{
-        DEFAULT_CONFIG_NAME, SriovNetworkNodePolicy, SriovNetworkNodeState, SriovOperatorConfig,
+        DEFAULT_CONFIG_NAME, GROUP, SriovNetworkNodePolicy, SriovNetworkNodeState,
+        SriovOperatorConfig,
     },
     certs::{keeper::secrets::AUTHORITY_SECRET, published::Configuration},
+    networks::NetworkKind,
     operator::lease::LEASE_NAME,
     settings::SecretNames,
 };
@@ -59,7 +61,18 @@ pub struct Gathered {
     pub policies: Part<Vec<SriovNetworkNodePolicy>>,
     /// The nodes' states.
     pub node_states: Part<Vec<SriovNetworkNodeState>>,
+    /// The networks of all namespaces, by kind.
+    pub networks: BTreeMap<NetworkKind, Part<Vec<DynamicObject>>>,
+    /// The network attachment definitions of all namespaces.
+    pub definitions: Part<Vec<Metadata>>,
+    /// The MachineConfigPools of OpenShift.
+    pub machine_pools: Part<Vec<DynamicObject>>,
+    /// The MachineConfigs of OpenShift.
+    pub machine_configs: Part<Vec<Metadata>>,
 }
+
+/// An object of which only the metadata is read.
+pub type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// Reads everything.
 pub async fn gather(client: &Client, namespace: &str, secret_names: &SecretNames) -> Gathered {
@@ -88,6 +101,26 @@ pub async fn gather(client: &Client, namespace: &str, secret_names: &SecretNames
         list(Api::namespaced(client.clone(), namespace)),
         list(Api::namespaced(client.clone(), namespace)),
     );
+    let networks = NetworkKind::ALL.map(|kind| async move {
+        let api = everywhere(client, GROUP, kind.as_str(), kind.plural());
+        (kind, list(api).await)
+    });
+    let definitions = everywhere(
+        client,
+        "k8s.cni.cncf.io",
+        "NetworkAttachmentDefinition",
+        "network-attachment-definitions",
+    );
+    let machines =
+        |kind, plural| everywhere(client, "machineconfiguration.openshift.io", kind, plural);
+    let machine_pools = machines("MachineConfigPool", "machineconfigpools");
+    let machine_configs = machines("MachineConfig", "machineconfigs");
+    let (networks, definitions, machine_pools, machine_configs) = tokio::join!(
+        futures::future::join_all(networks),
+        list_metadata(definitions),
+        list(machine_pools),
+        list_metadata(machine_configs),
+    );
     let (config, lease, secrets, configurations) = tokio::join!(
         config,
         lease,
@@ -108,18 +141,39 @@ pub async fn gather(client: &Client, namespace: &str, secret_names: &SecretNames
         lease: lease.map(|lease| lease.map(Box::new)),
         policies,
         node_states,
+        networks: networks.into_iter().collect(),
+        definitions,
+        machine_pools,
+        machine_configs,
     }
 }
 
-async fn registered(client: &Client, configuration: Configuration) -> Part<Option<Value>> {
+/// The objects of a kind, wherever they are.
+fn everywhere(client: &Client, group: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
     let resource = ApiResource {
-        group: "admissionregistration.k8s.io".into(),
+        group: group.into(),
         version: "v1".into(),
-        api_version: "admissionregistration.k8s.io/v1".into(),
-        kind: configuration.kind().into(),
-        plural: configuration.plural().into(),
+        api_version: format!("{group}/v1"),
+        kind: kind.into(),
+        plural: plural.into(),
     };
-    let api: Api<DynamicObject> = Api::dynamic(client.clone(), &resource, &Scope::Cluster);
+    Api::dynamic(client.clone(), &resource, &Scope::Cluster)
+}
+
+async fn list_metadata(api: Api<DynamicObject>) -> Part<Vec<Metadata>> {
+    let params = ListParams::default();
+    part(api.list_metadata(&params))
+        .await
+        .map(|list| list.items)
+}
+
+async fn registered(client: &Client, configuration: Configuration) -> Part<Option<Value>> {
+    let api = everywhere(
+        client,
+        "admissionregistration.k8s.io",
+        configuration.kind(),
+        configuration.plural(),
+    );
     get(api, configuration.name())
         .await
         .map(|object| object.and_then(|object| serde_json::to_value(object).ok()))
@@ -147,9 +201,7 @@ async fn part<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Part<T> 
             "you have no right to read it".to_owned()
         }
         // A kind that the server does not know answers in plain text.
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
-            "the API server does not know the kind".to_owned()
-        }
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => UNKNOWN_KIND.to_owned(),
         Ok(Err(kube::Error::Api(status))) => status.message.clone(),
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer within {} s", WITHIN.as_secs()),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! API server -- gather --> Gathered -- assemble --> Report -- screen --> text
-//!                                   certificates, problems
+//!                                   certificates, nodes, networks, machine_pools, problems
 //! ```
 //!
 //! [`gather`] makes the calls, with the rights of whoever asks; all else is pure. A part that may not be read is shown as
@@ -11,6 +11,9 @@
 mod assemble;
 mod certificates;
 pub mod gather;
+mod machine_pools;
+mod networks;
+mod nodes;
 mod problems;
 mod report;
 mod screen;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::report::{CertificateStatus, Config, Part, Problem, Report, Webhook};
+use super::report::{CertificateStatus, Config, Part, Problem, Report, UNKNOWN_KIND, Webhook};
 
 /// The problems that a report shows.
 pub(super) fn of(report: &Report) -> Vec<Problem> {
@@ -16,6 +16,18 @@ pub(super) fn of(report: &Report) -> Vec<Problem> {
         self::certificate(report, certificate, &mut found);
     }
     components(report, &mut found);
+    for network in report.networks.read().into_iter().flatten() {
+        if network.ready == "False" {
+            let (kind, namespace, name) = (network.kind, &network.namespace, &network.name);
+            found.add(
+                format!(
+                    "{kind} {namespace}/{name} is not ready: {}",
+                    network.message
+                ),
+                "put right what the message names; it is taken up at once".to_owned(),
+            );
+        }
+    }
     if let Some(nodes) = report.nodes.read() {
         for (node, error) in &nodes.errors {
             found.add(
@@ -48,11 +60,10 @@ fn kubectl(report: &Report) -> String {
 
 fn config(report: &Report, found: &mut Found) {
     match &report.config {
-        Part::Unreadable { unreadable } if unreadable.contains("does not know the kind") => found
-            .add(
-                "the definitions of the custom resources are not installed".to_owned(),
-                "sriov-operator crds | kubectl apply --server-side -f -".to_owned(),
-            ),
+        Part::Unreadable { unreadable } if unreadable == UNKNOWN_KIND => found.add(
+            "the definitions of the custom resources are not installed".to_owned(),
+            "sriov-operator crds | kubectl apply --server-side -f -".to_owned(),
+        ),
         Part::Unreadable { .. } => {}
         Part::Read(None) => found.add(
             format!(
@@ -110,6 +121,16 @@ fn present(report: &Report, config: &Config, found: &mut Found) {
                 "put right what the message names; Events tell more: {} events --for sriovoperatorconfig/default",
                 kubectl(report)
             ),
+        );
+    }
+    let blocked = config
+        .conditions
+        .iter()
+        .find(|one| one.type_ == "Draining" && one.reason == "DrainBlocked");
+    if let Some(blocked) = blocked {
+        found.add(
+            format!("nodes are not drained: {}", blocked.message),
+            "put right what the message names; it is tried again meanwhile".to_owned(),
         );
     }
     let degraded = config

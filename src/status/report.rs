@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::{machine_pools::MachinePoolStatus, networks::NetworkStatus, nodes::Nodes};
+
+/// Why a kind cannot be read that is not installed.
+pub(super) const UNKNOWN_KIND: &str = "the API server does not know the kind";
+
 /// A part that was read, or why it was not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -70,6 +75,11 @@ pub struct Report {
     pub policies: Part<Vec<Policy>>,
     /// The nodes.
     pub nodes: Part<Nodes>,
+    /// The networks of all namespaces.
+    pub networks: Part<Vec<NetworkStatus>>,
+    /// On OpenShift, the MachineConfigPools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_config_pools: Option<Part<Vec<MachinePoolStatus>>>,
     /// What is wrong, and what to do about it.
     pub problems: Vec<Problem>,
 }
@@ -240,18 +250,6 @@ pub struct Policy {
     pub nics: String,
     /// What it selects nodes by.
     pub nodes: String,
-}
-
-/// The nodes' states in sum.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Nodes {
-    /// How many there are.
-    pub total: usize,
-    /// How many, by `status.syncStatus`.
-    pub by_sync_status: BTreeMap<String, usize>,
-    /// What failed, by node.
-    pub errors: BTreeMap<String, String>,
 }
 
 /// Something that is wrong.

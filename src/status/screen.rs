@@ -4,7 +4,11 @@ use std::fmt::{self, Write as _};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::report::{Authority, ComponentStatus, Config, Part, Report, Webhook};
+use super::{
+    machine_pools::MachinePoolStatus,
+    networks,
+    report::{Authority, ComponentStatus, Config, Part, Report, Webhook},
+};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,7 +40,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(f)?;
         self.policies(f)?;
-        self.nodes(f)?;
+        writeln!(f)?;
+        match &self.nodes {
+            Part::Unreadable { unreadable } => writeln!(f, "Nodes      not shown: {unreadable}")?,
+            Part::Read(nodes) => nodes.show(f)?,
+        }
+        writeln!(f)?;
+        networks::show(&self.networks, f)?;
+        self.machine_pools(f)?;
         writeln!(f)?;
         if self.problems.is_empty() {
             return writeln!(f, "No problems found.");
@@ -206,21 +217,17 @@ impl Report {
         }
     }
 
-    fn nodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.nodes {
-            Part::Unreadable { unreadable } => writeln!(f, "Nodes      not shown: {unreadable}"),
-            Part::Read(nodes) => {
-                let counts = nodes.by_sync_status.iter();
-                let counts: Vec<String> = counts
-                    .map(|(status, count)| format!("{count} {status}"))
-                    .collect();
-                let counts = if counts.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", counts.join(", "))
-                };
-                writeln!(f, "Nodes      {} with a node state{counts}", nodes.total)
+    fn machine_pools(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.machine_config_pools {
+            None => Ok(()),
+            Some(Part::Unreadable { unreadable }) => {
+                writeln!(f, "MachineConfigPools not shown: {unreadable}")
             }
+            Some(Part::Read(pools)) => table(
+                f,
+                &["MACHINECONFIGPOOL", "PAUSED", "HARDWARE OFFLOAD"],
+                pools.iter().map(MachinePoolStatus::row),
+            ),
         }
     }
 
@@ -269,7 +276,7 @@ fn rough(duration: SignedDuration) -> String {
 }
 
 /// Columns as wide as what they hold, two blanks between them, none at the end of a line.
-fn table(
+pub(super) fn table(
     f: &mut fmt::Formatter<'_>,
     head: &[&str],
     rows: impl Iterator<Item = Vec<String>>,

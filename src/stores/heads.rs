@@ -13,10 +13,6 @@ use crate::nodes::meaning;
 
 /// Until when the state of a vanished node is kept, in RFC 3339.
 pub const KEEP_UNTIL: &str = "sriovnetwork.openshift.io/keep-state-until";
-/// What the config daemon asks for.
-pub const DESIRED_STATE: &str = "sriovnetwork.openshift.io/desired-state";
-/// What the operator answers.
-pub const CURRENT_STATE: &str = "sriovnetwork.openshift.io/current-state";
 
 /// What is ours in a node state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,10 +31,6 @@ pub struct StateHead {
     pub owner: Option<Box<str>>,
     /// The annotation [`KEEP_UNTIL`].
     pub keep_until: Option<Box<str>>,
-    /// Whether it has the annotation [`DESIRED_STATE`].
-    pub has_desired: bool,
-    /// Whether it has the annotation [`CURRENT_STATE`].
-    pub has_current: bool,
 }
 
 impl StateHead {
@@ -95,8 +87,6 @@ impl HeadBody {
                 .map(Box::from),
             owner,
             keep_until: self.annotations.remove(KEEP_UNTIL),
-            has_desired: self.annotations.contains_key(DESIRED_STATE),
-            has_current: self.annotations.contains_key(CURRENT_STATE),
         }
     }
 }
@@ -149,15 +139,14 @@ mod tests {
     #[test]
     fn what_is_ours_is_read() {
         let owner = |controller: bool| json!({"kind": "SriovOperatorConfig", "name": "default", "uid": "c", "controller": controller, "blockOwnerDeletion": true});
-        let annotations =
-            json!({KEEP_UNTIL: "2026-01-01T00:00:00Z", CURRENT_STATE: "Idle", "other": "x"});
+        let annotations = json!({KEEP_UNTIL: "2026-01-01T00:00:00Z", "other": "x"});
         let ours = head(
             json!({"uid": "u", "ownerReferences": [owner(true)], "annotations": annotations}),
             "1",
         );
         assert_eq!(ours.owner.as_deref(), Some("c"));
         assert_eq!(ours.keep_until.as_deref(), Some("2026-01-01T00:00:00Z"));
-        assert!(ours.has_current && !ours.has_desired && !ours.configures);
+        assert!(!ours.configures);
         for owners in [
             json!([]),
             json!([owner(false)]),

@@ -28,7 +28,7 @@ pub(crate) mod fake_api;
 
 pub use cluster::{ClusterStores, Unavailable};
 pub use config::ConfigStore;
-pub use heads::{CURRENT_STATE, DESIRED_STATE, KEEP_UNTIL, StateHead};
+pub use heads::{KEEP_UNTIL, StateHead};
 pub use listener::Touched;
 pub use mirror::{Mirror, NotReady, Status};
 pub use nads::ReadError;

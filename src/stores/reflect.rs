@@ -14,7 +14,6 @@ use std::time::Duration;
 use futures::TryStreamExt as _;
 use kube::api::WatchEvent;
 use kube::runtime::utils::Backoff as _;
-use kube::runtime::watcher::DefaultBackoff;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
@@ -22,18 +21,14 @@ use tracing::{debug, info, warn};
 use super::health::Health;
 use super::object::{Key, Object};
 use super::source::{Interruption, Source, within};
+use crate::watching::{CustomKind, Pauses, WATCH_SECONDS};
 
 /// What the head of a watch may take.
 const WATCH_OPEN_WITHIN: Duration = Duration::from_secs(10);
-/// How long the server keeps one watch open, in seconds. Short, since it bounds how long a connection that has
-/// silently died goes unnoticed.
-const WATCH_SECONDS: u32 = 60;
 /// A watch that is silent for longer than it may last is dead.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
-/// The longest pause between two attempts, before jitter.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How often a kind that the server does not know is asked for again.
-const UNKNOWN_KIND_PAUSE: Duration = Duration::from_secs(30);
+/// How often a kind that the server does not know, and whose definition is watched, counts as looked at.
+const UNKNOWN_KIND_PERIOD: Duration = Duration::from_secs(20);
 
 /// Where the objects go.
 pub(super) trait Sink: Send + Sync + 'static {
@@ -84,7 +79,8 @@ impl<S: Sink> Reflector<S> {
 
     /// Mirrors for ever.
     pub(super) async fn run(mut self) -> Infallible {
-        let mut backoff = DefaultBackoff::default();
+        let mut backoff = Pauses::default();
+        let mut kind = self.source.kind(&self.client);
         let mut known = true;
         loop {
             let interruption = match self.list().await {
@@ -93,6 +89,7 @@ impl<S: Sink> Reflector<S> {
                         info!(what = self.source.what, "the server knows the kind now");
                     }
                     known = true;
+                    kind.is_known();
                     backoff.reset();
                     self.watch(version, &mut backoff).await
                 }
@@ -105,15 +102,26 @@ impl<S: Sink> Reflector<S> {
                     }
                     known = false;
                     self.sink.retain(&HashSet::new(), "");
-                    self.health.sign_of_life(Instant::now());
                     self.health.fill();
-                    sleep(UNKNOWN_KIND_PAUSE).await;
+                    self.learned(&mut kind).await;
                     continue;
                 }
                 Err(interruption) => interruption,
             };
             self.interrupted(&interruption);
             pause(&mut backoff).await;
+        }
+    }
+
+    /// Waits until the server may know the kind. Meanwhile the store is empty as it should be.
+    async fn learned(&self, kind: &mut CustomKind) {
+        let mut learned = std::pin::pin!(kind.learned());
+        loop {
+            self.health.sign_of_life(Instant::now());
+            tokio::select! {
+                () = &mut learned => return,
+                () = sleep(UNKNOWN_KIND_PERIOD) => {}
+            }
         }
     }
 
@@ -143,7 +151,7 @@ impl<S: Sink> Reflector<S> {
     }
 
     /// Follows the collection from `version` on, reconnecting, until only a new list helps.
-    async fn watch(&mut self, mut version: String, backoff: &mut DefaultBackoff) -> Interruption {
+    async fn watch(&mut self, mut version: String, backoff: &mut Pauses) -> Interruption {
         loop {
             let began = Instant::now();
             match self.watch_once(&mut version).await {
@@ -259,17 +267,8 @@ pub(super) async fn refresh<S: Sink>(
     Ok(())
 }
 
-async fn pause(backoff: &mut DefaultBackoff) {
-    let pause = backoff.next().unwrap_or(LONGEST_PAUSE);
-    sleep(capped(pause)).await;
-}
-
-/// Caps a pause so that what is above the cap still differs between replicas.
-fn capped(pause: Duration) -> Duration {
-    match pause.checked_sub(LONGEST_PAUSE) {
-        Some(above) => LONGEST_PAUSE + above / 8,
-        None => pause,
-    }
+async fn pause(backoff: &mut Pauses) {
+    sleep(backoff.pause()).await;
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::object::{Object, Page};
+use crate::watching::{CustomKind, is_unknown_kind};
 
 /// Objects a page of a list: a few megabytes of nodes.
 const PAGE_SIZE: u32 = 250;
@@ -107,6 +108,14 @@ impl Source {
             }
         }
     }
+
+    /// The kind that its objects are of, where that is a custom one.
+    pub(super) fn kind(&self, client: &kube::Client) -> CustomKind {
+        let below_groups = self.path.strip_prefix("/apis/").unwrap_or_default();
+        let group = below_groups.split('/').next().unwrap_or_default();
+        let plural = self.path.rsplit('/').next().unwrap_or_default();
+        CustomKind::new(client.clone(), group, plural)
+    }
 }
 
 /// Why a collection cannot be read at the moment.
@@ -137,7 +146,7 @@ impl Interruption {
     }
 
     pub(super) fn is_unknown_kind(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 404)
+        self.status().is_some_and(is_unknown_kind)
     }
 }
 

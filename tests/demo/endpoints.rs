@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 
 use crate::support::NAMESPACE;
 use crate::support::kinds::{NODE, SERVICE, text};
-use crate::support::operator::WEBHOOK_PORT;
 use crate::support::user::User;
 
 const PERIOD: Duration = Duration::from_millis(200);
@@ -71,7 +70,7 @@ fn slice(service: &Value, address: IpAddr) -> Value {
             }],
         },
         "addressType": if address.is_ipv4() { "IPv4" } else { "IPv6" },
-        "ports": [{ "port": WEBHOOK_PORT, "protocol": "TCP" }],
+        "ports": [{ "port": service["spec"]["ports"][0]["targetPort"], "protocol": "TCP" }],
         "endpoints": [{ "addresses": [address], "conditions": { "ready": true } }],
     })
 }

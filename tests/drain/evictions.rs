@@ -4,7 +4,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::support::kinds::{DAEMON_SET, DISRUPTION_BUDGET};
+use crate::support::kinds::{CONFIG, DAEMON_SET, DISRUPTION_BUDGET};
+use crate::support::world;
 
 /// A pod that a DaemonSet controls.
 fn of_daemon_set(mut pod: Value, name: &str, uid: &str) -> Value {
@@ -99,10 +100,27 @@ async fn pods_with_virtual_functions_go_and_for_a_reboot_all_but_those_of_daemon
     scene.was_allowed_everything()
 }
 
+/// Waits for the condition of the config about drains; returns its message.
+async fn is_draining(admin: &User, status: &str, reason: &str) -> Result<String> {
+    eventually(PATIENCE, reason, async || {
+        let config = admin.must_get(CONFIG, "default").await?;
+        let condition = world::condition(&config, "Draining")?;
+        ensure!(
+            condition["status"] == status && condition["reason"] == reason,
+            "{condition}"
+        );
+        Ok(text(&condition, "/message").to_owned())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_refused_eviction_is_tried_again_after_a_while_and_told() -> Result<()> {
     let scene = scene().await?;
     let admin = scene.admin();
+    admin
+        .create(&world::custom(CONFIG, "default", &json!({})))
+        .await?;
     for node in ["one", "other"] {
         join(admin, node, &json!({})).await?;
     }
@@ -148,12 +166,21 @@ async fn a_refused_eviction_is_tried_again_after_a_while_and_told() -> Result<()
         .count();
     ensure!((2..=4).contains(&tries), "it was tried {tries} times");
     is(admin, "one", DRAINING, true).await?;
+    let held = is_draining(admin, "True", "DrainBlocked").await?;
+    ensure!(
+        held.contains("one: pod default/guarded is not evicted"),
+        "{held}"
+    );
 
     admin
         .merge_status(DISRUPTION_BUDGET, "default/always-one", &allowed(1))
         .await?;
     becomes(admin, "one", COMPLETE, true).await?;
     ensure!(is_gone(admin, "guarded").await?);
+    is_draining(admin, "True", "DrainsInProgress").await?;
+    ask(admin, "one", IDLE).await?;
+    becomes(admin, "one", IDLE, false).await?;
+    is_draining(admin, "False", "NoDrains").await?;
     let told = events(admin, "one").await?;
     told.iter()
         .find(|(_, reason, _)| reason == "DrainCompleted")

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::daemons::Daemons;
 use super::*;
+use crate::support::gateway::Trouble;
 use crate::support::kinds::POOL;
 use crate::support::world;
 
@@ -14,7 +15,7 @@ const NODES: usize = 20;
 /// A quarter of them.
 const LIMIT: usize = 5;
 /// For a machine that is busy with other things.
-const LONG: Duration = Duration::from_secs(180);
+const LONG: Duration = Duration::from_secs(600);
 /// A node that its administrator has cordoned.
 const CORDONED: &str = "node-07";
 /// One that vanishes on the way.
@@ -89,6 +90,39 @@ async fn twenty_nodes_are_drained_while_the_operator_is_killed_again_and_again()
     ensure!(daemons.most() > 1, "they were drained one by one");
     all_is_as_before(&admin).await?;
     scene.was_allowed_everything()
+}
+
+/// The operator's life ends after each of its writes: the write is done, and nobody has seen the answer.
+#[tokio::test]
+async fn a_drain_goes_on_after_every_single_write() -> Result<()> {
+    let mut scene = Scene::bare(Cluster::boot().await?).await?;
+    let gateway = scene.cluster.gateway(21).await?;
+    scene.operator.argument("--leader-elect=false");
+    scene.operator.reach(&gateway.url())?;
+    let admin = scene.admin().clone();
+    let most = json!({ "maxUnavailable": 2 });
+    admin.create(&world::custom(POOL, "all", &most)).await?;
+    let nodes: Vec<String> = (0..3).map(|index| format!("node-{index}")).collect();
+    for node in &nodes {
+        join(&admin, node, &json!({})).await?;
+        admin.create(&pod(&format!("fast-{node}"), node)).await?;
+    }
+    let mut daemons = Daemons::new(&nodes, 2);
+    let (began, mut lives) = (Instant::now(), 0);
+    while !daemons.are_done() {
+        gateway.make(Trouble::LastWrite);
+        scene.operator.start()?;
+        while !gateway.is_silent() && !daemons.are_done() {
+            ensure!(began.elapsed() < LONG, "not done are {:?}", daemons.left());
+            daemons.turn(&admin).await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        scene.operator.kill();
+        lives += 1;
+    }
+    // Each node is begun, cordoned, emptied, reported, uncordoned and reported again.
+    ensure!(lives >= 6 * nodes.len(), "it took {lives} lives");
+    all_is_as_before(&admin).await
 }
 
 #[tokio::test]

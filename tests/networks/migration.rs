@@ -42,13 +42,32 @@ fn definition(name: &str, annotations: &Value, config: &str) -> Value {
     })
 }
 
-async fn create_as_reference(admin: &User, object: &Value) -> Result<Value> {
+pub(crate) async fn as_reference(admin: &User, object: &Value) -> Result<Value> {
     let collection = Kind::of(object)?.collection(Some(text(object, "/metadata/namespace")));
     let path = format!("{collection}?fieldManager={REFERENCE}");
     admin
         .call(Method::POST, &path, "application/json", Some(object))
         .await?
         .object()
+}
+
+/// A network for namespace `default` that the reference's operator has provisioned, with its definition.
+pub(crate) async fn provisioned_definition(admin: &User, name: &str) -> Result<()> {
+    provisioned(admin, name).await?;
+    let here = json!({
+        "spec": { "networkNamespace": "default" },
+        "metadata": { "annotations": { LAST: "default" } },
+    });
+    admin.merge(NETWORK, name, &here).await?;
+    let generation = json!({ "conditions": [{
+        "type": "Ready", "status": "True", "reason": "NetworkReady", "observedGeneration": 2,
+        "message": "said in other words", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }] });
+    admin.merge_status(NETWORK, name, &generation).await?;
+    let marks = json!({ RESOURCE: "openshift.io/nics", OWNER: owner(NETWORK, NAMESPACE, name) });
+    let mut definition = definition(name, &marks, &written(name, 0));
+    definition["metadata"]["namespace"] = "default".into();
+    as_reference(admin, &definition).await.map(drop)
 }
 
 /// A network that the reference's operator has provisioned.
@@ -71,14 +90,14 @@ async fn what_is_equal_is_left_untouched_and_what_differs_is_taken_over() -> Res
     let admin = scene.admin().clone();
     let marks = |name: &str| json!({ RESOURCE: "openshift.io/nics", OWNER: owner(NETWORK, NAMESPACE, name) });
     let equal = provisioned(&admin, "equal").await?;
-    let equal_one = create_as_reference(
+    let equal_one = as_reference(
         &admin,
         &definition("equal", &marks("equal"), &written("equal", 0)),
     )
     .await?;
     provisioned(&admin, "older").await?;
     let unmarked = json!({ RESOURCE: "openshift.io/nics" });
-    create_as_reference(
+    as_reference(
         &admin,
         &definition("older", &unmarked, &written("older", 0)),
     )
@@ -86,9 +105,9 @@ async fn what_is_equal_is_left_untouched_and_what_differs_is_taken_over() -> Res
     provisioned(&admin, "changed").await?;
     let mut changed = definition("changed", &marks("changed"), &written("changed", 9));
     changed["metadata"]["annotations"]["left/over"] = "x".into();
-    create_as_reference(&admin, &changed).await?;
+    as_reference(&admin, &changed).await?;
     provisioned(&admin, "moved").await?;
-    create_as_reference(
+    as_reference(
         &admin,
         &definition("moved", &unmarked, &written("moved", 0)),
     )

@@ -18,6 +18,9 @@ pub(crate) struct Call {
     pub(crate) uri: String,
     /// The HTTP status.
     pub(crate) code: u64,
+    /// The `resourceVersion` of the object that a write left, empty for what was read, deleted or is secret.
+    #[allow(dead_code, reason = "only the soak asks for it")]
+    pub(crate) version: String,
 }
 
 impl Call {
@@ -37,12 +40,17 @@ impl Call {
 
 /// What the API server writes down.
 pub(crate) fn policy() -> Value {
+    let users = [format!("system:serviceaccounts:{NAMESPACE}")];
     json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived", "ResponseStarted"],
+        "omitManagedFields": true,
         "rules": [
-            { "level": "Metadata", "userGroups": [format!("system:serviceaccounts:{NAMESPACE}")] },
+            { "level": "Metadata", "userGroups": users, "resources": [{ "resources": ["secrets"] }] },
+            // What a write left: whether it changed anything.
+            { "level": "RequestResponse", "userGroups": users, "verbs": ["create", "update", "patch"] },
+            { "level": "Metadata", "userGroups": users },
             { "level": "None" },
         ],
     })
@@ -61,6 +69,7 @@ pub(crate) fn read(log: &Path) -> Result<Vec<Call>> {
                 verb: text(&event, "/verb").to_owned(),
                 uri: text(&event, "/requestURI").to_owned(),
                 code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+                version: text(&event, "/responseObject/metadata/resourceVersion").to_owned(),
             })
         })
         .collect()

@@ -35,6 +35,8 @@ pub(crate) enum Trouble {
     Gone,
     /// It is taken, and never answered.
     Silence,
+    /// The next write, Events aside, is passed on and never answered; from then on there is silence.
+    LastWrite,
     /// 500.
     Broken,
 }
@@ -59,6 +61,7 @@ pub(crate) struct Gateway {
 #[derive(Clone)]
 struct Handler {
     client: Client,
+    maker: watch::Sender<Trouble>,
     trouble: watch::Receiver<Trouble>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
@@ -75,6 +78,7 @@ impl Gateway {
         let asked = Arc::default();
         let handler = Handler {
             client,
+            maker: trouble.clone(),
             trouble: receiver,
             asked: Arc::clone(&asked),
         };
@@ -97,6 +101,11 @@ impl Gateway {
     /// under silence they stay, and nothing comes.
     pub(crate) fn make(&self, trouble: Trouble) {
         self.trouble.send_replace(trouble);
+    }
+
+    /// Whether nothing is answered any more.
+    pub(crate) fn is_silent(&self) -> bool {
+        *self.trouble.borrow() == Trouble::Silence
     }
 
     /// Everything that was asked since the last time.
@@ -124,7 +133,7 @@ async fn accept(listener: TcpListener, handler: Handler) {
 }
 
 impl Handler {
-    async fn answer(mut self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(self, request: Request<Incoming>) -> Response<Body> {
         lock(&self.asked).push(Asked {
             uri: request.uri().to_string(),
             method: request.method().to_string(),
@@ -133,13 +142,22 @@ impl Handler {
             .uri()
             .query()
             .is_some_and(|query| query.contains("watch="));
+        let is_write =
+            request.method() != http::Method::GET && !request.uri().path().ends_with("/events");
         let trouble = *self.trouble.borrow();
         match trouble {
-            Trouble::Silence => {
-                // Until the trouble is over; then the connection breaks.
-                let _ = self.trouble.wait_for(|now| *now != Trouble::Silence).await;
-                status(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", None)
+            Trouble::LastWrite if is_write => {
+                let is_last = self.maker.send_if_modified(|now| {
+                    let is_last = *now == Trouble::LastWrite;
+                    *now = Trouble::Silence;
+                    is_last
+                });
+                if is_last {
+                    drop(self.clone().pass_on(request, false).await);
+                }
+                self.silence().await
             }
+            Trouble::Silence => self.silence().await,
             Trouble::TooManyRequests(seconds) => status(
                 StatusCode::TOO_MANY_REQUESTS,
                 "TooManyRequests",
@@ -147,8 +165,16 @@ impl Handler {
             ),
             Trouble::Broken => status(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", None),
             Trouble::Gone if is_watch => status(StatusCode::GONE, "Expired", None),
-            Trouble::Gone | Trouble::None => self.pass_on(request, is_watch).await,
+            Trouble::Gone | Trouble::None | Trouble::LastWrite => {
+                self.pass_on(request, is_watch).await
+            }
         }
+    }
+
+    /// Until the trouble is over; then the connection breaks.
+    async fn silence(mut self) -> Response<Body> {
+        let _ = self.trouble.wait_for(|now| *now != Trouble::Silence).await;
+        status(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", None)
     }
 
     async fn pass_on(self, request: Request<Incoming>, is_watch: bool) -> Response<Body> {
@@ -183,7 +209,7 @@ fn watched(
         let frame = loop {
             let now = *trouble.borrow_and_update();
             match now {
-                Trouble::None => {}
+                Trouble::None | Trouble::LastWrite => {}
                 Trouble::Silence => {
                     trouble.changed().await.ok()?;
                     continue;

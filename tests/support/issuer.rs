@@ -184,12 +184,20 @@ async fn issue_into(
         Role::CertManager => "cert-manager-certificates-issuing",
         Role::ServiceCa => "service-ca-operator",
     };
-    let content = secret(
+    let mut content = secret(
         secret_name,
         "kubernetes.io/tls",
         &issuer.issue(service)?,
         &issuer.bundle(),
     );
+    let (mark, of) = match role {
+        Role::CertManager => ("cert-manager.io/certificate-name", secret_name),
+        Role::ServiceCa => (
+            "service.beta.openshift.io/originating-service-name",
+            service,
+        ),
+    };
+    content["metadata"]["annotations"] = json!({ mark: of });
     let path = format!(
         "{}/{secret_name}?fieldManager={manager}&force=true",
         SECRET.collection(None)

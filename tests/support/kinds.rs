@@ -42,6 +42,9 @@ kinds! {
     ACCOUNT = "v1" "ServiceAccount" "serviceaccounts" true;
     EVENT = "v1" "Event" "events" true;
     NEW_EVENT = "events.k8s.io/v1" "Event" "events" true;
+    PROMETHEUS_RULE = "monitoring.coreos.com/v1" "PrometheusRule" "prometheusrules" true;
+    ADMISSION_POLICY = "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "validatingadmissionpolicies" false;
+    ADMISSION_POLICY_BINDING = "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicyBinding" "validatingadmissionpolicybindings" false;
     SERVICE_MONITOR = "monitoring.coreos.com/v1" "ServiceMonitor" "servicemonitors" true;
     MACHINE_CONFIG = "machineconfiguration.openshift.io/v1" "MachineConfig" "machineconfigs" false;
     INFRASTRUCTURE = "config.openshift.io/v1" "Infrastructure" "infrastructures" false;

@@ -46,6 +46,11 @@ pub(crate) mod wait;
 pub(crate) mod workload;
 pub(crate) mod world;
 
+/// Whether tests that have a longer form take it: `LONG=1` (`make long`).
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("LONG").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// The operator's namespace, as in the shipped manifests.
 pub(crate) const NAMESPACE: &str = "sriov-network-operator";
 /// The operator's ServiceAccount, as in the shipped manifests.

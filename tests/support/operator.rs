@@ -1,7 +1,7 @@
 //! One replica of the product: the real binary, at an address of its own as a pod would have, with nothing but its
 //! ServiceAccount's token.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -18,10 +18,8 @@ use super::user::User;
 use super::wait::eventually;
 use super::{NAMESPACE, SERVICE_ACCOUNT};
 
-/// Where a replica serves admission.
+/// Where a replica with an address of its own serves admission.
 pub(crate) const WEBHOOK_PORT: u16 = 19_443;
-const HEALTH_PORT: u16 = 18_081;
-const METRICS_PORT: u16 = 18_080;
 /// Images that rendered objects name; nothing pulls them here.
 const IMAGES: [(&str, &str); 8] = [
     (
@@ -49,11 +47,42 @@ const IMAGES: [(&str, &str); 8] = [
     ),
 ];
 
+/// Where a replica listens.
+#[derive(Clone, Copy)]
+struct Ports {
+    webhook: u16,
+    health: u16,
+    metrics: u16,
+}
+
+impl Ports {
+    /// Nobody else has an address of one's own.
+    const OWN: Self = Self {
+        webhook: WEBHOOK_PORT,
+        health: 18_081,
+        metrics: 18_080,
+    };
+
+    /// Ports that are free at every address of this machine.
+    fn free() -> Result<Self> {
+        let listen = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0));
+        // All at once, so that they differ.
+        let taken = [listen()?, listen()?, listen()?];
+        let [webhook, health, metrics] = taken.each_ref().map(TcpListener::local_addr);
+        Ok(Self {
+            webhook: webhook?.port(),
+            health: health?.port(),
+            metrics: metrics?.port(),
+        })
+    }
+}
+
 /// A replica, running or not.
 pub(crate) struct Operator {
     name: String,
     address: Ipv4Addr,
     webhook_host: Ipv4Addr,
+    ports: Ports,
     kubeconfig: PathBuf,
     log: PathBuf,
     environment: Vec<(String, String)>,
@@ -85,16 +114,18 @@ impl Operator {
         ] {
             environment.push((name.to_owned(), value.to_owned()));
         }
+        // A replica at the general loopback address stands for one that is called from elsewhere.
+        let (webhook_host, ports) = if address == Ipv4Addr::LOCALHOST {
+            (Ipv4Addr::UNSPECIFIED, Ports::free()?)
+        } else {
+            (address, Ports::OWN)
+        };
         Ok(Self {
             log: directory.join(format!("{name}.log")),
             name,
             address,
-            // A replica at the general loopback address stands for one that is called from elsewhere.
-            webhook_host: if address == Ipv4Addr::LOCALHOST {
-                Ipv4Addr::UNSPECIFIED
-            } else {
-                address
-            },
+            webhook_host,
+            ports,
             kubeconfig,
             environment,
             arguments: Vec::new(),
@@ -132,11 +163,17 @@ impl Operator {
             "run".to_owned(),
             format!("--kubeconfig={}", self.kubeconfig.display()),
             format!(
-                "--webhook-bind-address={}:{WEBHOOK_PORT}",
-                self.webhook_host
+                "--webhook-bind-address={}:{}",
+                self.webhook_host, self.ports.webhook
             ),
-            format!("--health-probe-bind-address={}:{HEALTH_PORT}", self.address),
-            format!("--metrics-bind-address={}:{METRICS_PORT}", self.address),
+            format!(
+                "--health-probe-bind-address={}:{}",
+                self.address, self.ports.health
+            ),
+            format!(
+                "--metrics-bind-address={}:{}",
+                self.address, self.ports.metrics
+            ),
         ];
         arguments.extend(self.arguments.iter().cloned());
         self.process = Some(Process::start(Launch {
@@ -205,12 +242,12 @@ impl Operator {
 
     /// Where it serves admission.
     pub(crate) fn webhook(&self) -> SocketAddr {
-        SocketAddr::from((self.address, WEBHOOK_PORT))
+        SocketAddr::from((self.address, self.ports.webhook))
     }
 
     /// The value of a metric, by its name with labels.
     pub(crate) async fn metric(&self, name: &str) -> Result<Option<f64>> {
-        let (code, text) = Probe::new(self.address, METRICS_PORT)
+        let (code, text) = Probe::new(self.address, self.ports.metrics)
             .get("/metrics")
             .await?;
         ensure!(code == 200, "/metrics answered {code}");
@@ -247,7 +284,7 @@ impl Operator {
     }
 
     /// Its process id.
-    #[allow(dead_code, reason = "only the bench asks for it")]
+    #[allow(dead_code, reason = "the demo does not ask for it")]
     pub(crate) fn process_id(&self) -> Result<u32> {
         let process = self
             .process
@@ -258,12 +295,12 @@ impl Operator {
 
     /// Its metrics endpoint.
     pub(crate) fn metrics(&self) -> Probe {
-        Probe::new(self.address, METRICS_PORT)
+        Probe::new(self.address, self.ports.metrics)
     }
 
     /// Its health endpoint.
     pub(crate) fn health(&self) -> Probe {
-        Probe::new(self.address, HEALTH_PORT)
+        Probe::new(self.address, self.ports.health)
     }
 }
 

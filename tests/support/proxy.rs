@@ -10,6 +10,7 @@ use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::io::copy_bidirectional;
@@ -24,6 +25,8 @@ use super::probe::Probe;
 pub(crate) const PROBED_OFTEN: Duration = Duration::from_millis(50);
 /// About as rarely as by a kubelet: the probes of who measures are a part of every figure.
 pub(crate) const PROBED_RARELY: Duration = Duration::from_secs(2);
+/// Between two attempts to watch the Services. What a proxy misses while it waits, nobody can call.
+const RETRY_PERIOD: Duration = Duration::from_millis(200);
 
 /// A replica as a Service sees it.
 #[derive(Clone)]
@@ -45,6 +48,21 @@ pub(crate) struct ServiceProxy {
 /// Where one Service's connections go at the moment.
 type Backends = watch::Receiver<Vec<SocketAddr>>;
 
+/// The same pause, again and again.
+struct Steady;
+
+impl Iterator for Steady {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(RETRY_PERIOD)
+    }
+}
+
+impl Backoff for Steady {
+    fn reset(&mut self) {}
+}
+
 struct Forwarder {
     address: SocketAddr,
     selector: BTreeMap<String, String>,
@@ -59,7 +77,9 @@ impl ServiceProxy {
     pub(crate) fn start(client: Client, every: Duration) -> Self {
         let pods = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(run(client, Arc::clone(&pods), every));
+        let (ready, receiver) = watch::channel(Vec::new());
+        tasks.spawn(probe(Arc::clone(&pods), ready, every));
+        tasks.spawn(run(client, receiver));
         Self {
             pods,
             _tasks: tasks,
@@ -70,26 +90,29 @@ impl ServiceProxy {
     pub(crate) fn add(&self, pod: Pod) {
         lock(&self.pods).push(pod);
     }
+
+    /// Takes the replica at this address away. Connections that it has go on.
+    pub(crate) fn remove(&self, ip: Ipv4Addr) {
+        lock(&self.pods).retain(|pod| pod.ip != ip);
+    }
 }
 
-async fn run(client: Client, pods: Arc<Mutex<Vec<Pod>>>, every: Duration) {
+async fn run(client: Client, mut ready: watch::Receiver<Vec<Pod>>) {
     let mut forwarders = HashMap::new();
     let services = Api::<Service>::namespaced(client, NAMESPACE);
-    let mut events =
-        std::pin::pin!(watcher(services, watcher::Config::default()).default_backoff());
-    let mut probe = tokio::time::interval(every);
+    let mut events = std::pin::pin!(watcher(services, watcher::Config::default()).backoff(Steady));
     loop {
         tokio::select! {
             event = events.try_next() => match event {
                 Ok(Some(Event::Apply(service) | Event::InitApply(service))) => {
                     update(&mut forwarders, &service);
-                    route(&forwarders, &pods).await;
+                    lead(&forwarders, &ready.borrow());
                 }
                 Ok(Some(Event::Delete(service))) => { forwarders.remove(&service.name_any()); }
                 Ok(Some(_)) | Err(_) => {}
                 Ok(None) => return,
             },
-            _ = probe.tick() => route(&forwarders, &pods).await,
+            Ok(()) = ready.changed() => lead(&forwarders, &ready.borrow_and_update()),
         }
     }
 }
@@ -138,17 +161,29 @@ fn described(service: &Service) -> Option<(SocketAddr, u16, BTreeMap<String, Str
     Some((listen, target, spec.selector.clone().unwrap_or_default()))
 }
 
-/// Probes every pod once and tells each forwarder which of them it may use.
-async fn route(forwarders: &HashMap<String, Forwarder>, pods: &Mutex<Vec<Pod>>) {
-    let pods = lock(pods).clone();
-    let probes = pods.iter().map(async |pod| pod.probe.ready().await.is_ok());
-    let ready = futures::future::join_all(probes).await;
+/// Probes the pods again and again, and tells which of them are ready.
+async fn probe(pods: Arc<Mutex<Vec<Pod>>>, told: watch::Sender<Vec<Pod>>, every: Duration) {
+    let mut ticks = tokio::time::interval(every);
+    while !told.is_closed() {
+        ticks.tick().await;
+        let pods = lock(&pods).clone();
+        let probes = pods.iter().map(async |pod| pod.probe.ready().await.is_ok());
+        let ready = futures::future::join_all(probes).await;
+        let pods = pods.into_iter().zip(ready);
+        told.send_replace(
+            pods.filter_map(|(pod, ready)| ready.then_some(pod))
+                .collect(),
+        );
+    }
+}
+
+/// Tells each forwarder which of the pods it may use.
+fn lead(forwarders: &HashMap<String, Forwarder>, ready: &[Pod]) {
     for forwarder in forwarders.values() {
-        let backends: Vec<SocketAddr> = pods
+        let backends: Vec<SocketAddr> = ready
             .iter()
-            .zip(&ready)
-            .filter(|(pod, ready)| **ready && selects(&forwarder.selector, &pod.labels))
-            .map(|(pod, _)| SocketAddrV4::new(pod.ip, forwarder.port).into())
+            .filter(|pod| selects(&forwarder.selector, &pod.labels))
+            .map(|pod| SocketAddrV4::new(pod.ip, forwarder.port).into())
             .collect();
         forwarder.backends.send_if_modified(|known| {
             let changed = *known != backends;

@@ -134,6 +134,11 @@ impl Scene {
         self.proxy.add(pod);
     }
 
+    /// Takes it away again; calls that it has already are answered.
+    pub(crate) fn remove(&self, pod: &Pod) {
+        self.proxy.remove(pod.ip);
+    }
+
     /// Creates the configuration.
     pub(crate) async fn configure(&self, spec: &Value) -> Result<()> {
         self.admin().create(&world::config(spec)).await.map(drop)
@@ -279,6 +284,18 @@ impl Scene {
         let mut calls = self.cluster.calls()?;
         calls.retain(Call::is_write);
         Ok(calls)
+    }
+
+    /// Fails unless there is not one request for a while but for watches, Leases and Events; refused ones and those about
+    /// unknown kinds count.
+    pub(crate) async fn is_quiet(&self, why: &str) -> Result<()> {
+        // Events and pairs come a moment after the condition.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let before = self.requests()?.len();
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let since = self.requests()?.split_off(before);
+        ensure!(since.is_empty(), "{why} it asked {since:?}");
+        Ok(())
     }
 
     /// Fails when a role lacks what the operator asked for.

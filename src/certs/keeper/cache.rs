@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use futures::stream::{StreamExt, select_all};
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher::{self, Event};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::warn;
 
 use super::store::{KubeSecrets, SecretStore, StoreError};
+use crate::watching::watch;
 
 /// A store that remembers what it read, wrote and was shown.
 pub struct CachedSecrets<S = KubeSecrets> {
@@ -124,8 +124,7 @@ impl CachedSecrets {
         let mut events = select_all(names.iter().map(|name| {
             let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
             let name = name.clone();
-            watcher(self.store.api(), config)
-                .default_backoff()
+            watch(self.store.api(), config)
                 .map(move |event| (name.clone(), event))
                 .boxed()
         }));

@@ -7,6 +7,7 @@ use super::store::SecretStore;
 use super::{Keeper, KeeperError, Request, store_error};
 use crate::certs::authority::AUTHORITY_NAME;
 use crate::certs::bundle::Bundle;
+use crate::certs::names::Endpoint;
 
 /// How the issuer of another mode brings its pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,30 @@ impl<S: SecretStore> Keeper<S> {
         }
         self.delete(&authority).await?;
         Ok(true)
+    }
+
+    /// Fails while a Secret of somebody else is where OpenShift's service CA would make its own: it fills in none that it
+    /// did not make.
+    ///
+    /// # Errors
+    /// [`KeeperError::InTheWay`] names the Secret; or the request fails.
+    pub async fn has_room_for_service_ca(
+        &self,
+        endpoint: &Endpoint,
+        request: Request<'_>,
+    ) -> Result<(), KeeperError> {
+        match self.read_one(&endpoint.secret).await? {
+            Some(secret)
+                if !secrets::is_ours(&secret, request.owner)
+                    && !secrets::is_of_service_ca(&secret) =>
+            {
+                Err(KeeperError::InTheWay {
+                    namespace: self.store.namespace().to_owned(),
+                    name: endpoint.secret.clone(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Deletes every Secret of ours; somebody else's stay.

@@ -102,6 +102,16 @@ pub enum KeeperError {
         /// Namespace of the Secret.
         namespace: String,
     },
+    /// A serving Secret where OpenShift's service CA would make its own.
+    #[error(
+        "Secret {namespace}/{name} was not made by OpenShift's service CA, which fills in no others: delete it, and one is made; its pair is served meanwhile"
+    )]
+    InTheWay {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret.
+        name: String,
+    },
     /// A request failed.
     #[error("failed to {verb} Secret {name}: {source}")]
     Store {
@@ -130,7 +140,7 @@ impl KeeperError {
     pub fn is_transient(&self) -> bool {
         !matches!(
             self,
-            Self::ForeignPair { .. } | Self::ForeignAuthority { .. }
+            Self::ForeignPair { .. } | Self::ForeignAuthority { .. } | Self::InTheWay { .. }
         )
     }
 

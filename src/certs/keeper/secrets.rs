@@ -22,6 +22,14 @@ const TLS: &str = "kubernetes.io/tls";
 const OPAQUE: &str = "Opaque";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
+/// Annotations of the Secrets that OpenShift's service CA makes, of now and of before.
+const ORIGINATING_SERVICE: [&str; 2] = [
+    "service.beta.openshift.io/originating-service-name",
+    "service.alpha.openshift.io/originating-service-name",
+];
+/// An annotation of the Secrets that cert-manager fills.
+const CERT_MANAGER_CERTIFICATE: &str = "cert-manager.io/certificate-name";
+
 /// Whether a Secret is ours: our label, a controller reference to our configuration, or data that we wrote last. One
 /// sign is enough, so that a label removed by hand does not lock the operator out of its own Secret.
 pub fn is_ours(secret: &Secret, owner: &OwnerReference) -> bool {
@@ -51,6 +59,16 @@ pub(super) fn holds_others_pair(secret: &Secret) -> bool {
     let contents = PairContents::from_data(secret.data.as_ref());
     ServingPair::load(&contents.tls_crt, &contents.tls_key)
         .is_ok_and(|pair| pair.leaf().issuer_common_name() != AUTHORITY_NAME)
+}
+
+/// Whether OpenShift's service CA made a Secret, and nobody has filled it since. It fills in no others.
+pub(super) fn is_of_service_ca(secret: &Secret) -> bool {
+    let has = |key: &str| {
+        let annotations = secret.metadata.annotations.as_ref();
+        annotations.is_some_and(|annotations| annotations.contains_key(key))
+    };
+    let made = ORIGINATING_SERVICE.into_iter().any(has);
+    made && !has(CERT_MANAGER_CERTIFICATE)
 }
 
 /// The data of a Secret, decoded.

@@ -314,6 +314,39 @@ async fn an_issuer_that_only_starts_afresh_finds_our_secrets_gone() {
 }
 
 #[tokio::test]
+async fn the_service_ca_has_no_room_where_others_have_a_secret() {
+    let store = FakeSecrets::new();
+    let keeper = keeper(&store);
+    let (owner, endpoints) = (owner(), endpoints());
+    let request = Request {
+        now: now(),
+        owner: &owner,
+        endpoints: &endpoints,
+        observed: &[],
+    };
+    let room = async || keeper.has_room_for_service_ca(&endpoints[0], request).await;
+    assert!(room().await.is_ok(), "there is none");
+    let annotate = |key: &str| {
+        store.by_hand(OPERATOR, |secret| {
+            let annotations = secret.metadata.annotations.get_or_insert_default();
+            annotations.insert(key.into(), "any".into());
+        });
+    };
+    annotate("note");
+    let error = room().await.unwrap_err();
+    assert!(!error.is_transient());
+    let text = error.to_string();
+    assert!(
+        text.contains(OPERATOR) && text.contains("delete it"),
+        "{text}"
+    );
+    annotate("service.beta.openshift.io/originating-service-name");
+    assert!(room().await.is_ok(), "it is the service CA's own");
+    annotate("cert-manager.io/certificate-name");
+    assert!(room().await.is_err(), "cert-manager has filled it since");
+}
+
+#[tokio::test]
 async fn removal_takes_what_is_ours_and_leaves_the_rest() {
     let store = FakeSecrets::new();
     store.by_hand(OPERATOR, |secret| secret.type_ = Some("Opaque".into()));

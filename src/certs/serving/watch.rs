@@ -6,14 +6,13 @@ use std::time::Duration;
 use futures::stream::{StreamExt, select_all};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
 use super::ServingStore;
 use crate::certs::pair::PairContents;
+use crate::watching::watch_object;
 
 /// How often dates are looked at: a pair that was not yet valid becomes so, one in use expires.
 const LOOK_AT_DATES: Duration = Duration::from_secs(5);
@@ -31,7 +30,6 @@ pub async fn watch(client: Client, namespace: &str, store: Arc<ServingStore>) {
     let mut secrets = select_all(names.into_iter().map(|name| {
         let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
         watch_object(api, &name)
-            .default_backoff()
             .map(move |event| (name.clone(), event))
             .boxed()
     }));

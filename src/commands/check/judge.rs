@@ -4,10 +4,15 @@
 use serde::Serialize;
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{input::Document, state::State};
+use super::{
+    input::Document,
+    made::{self, NodeState},
+    state::State,
+};
 use crate::{
     api,
     inject::{self, Live, Nads, Outcome, PodReview},
+    networks::{self, NetworkKind, NetworkRef},
     policy::{
         self, Cause, Fault, Kind, NicClaim, Operation, ParsedPolicy, Rules, Subject, Verdict,
         labels, schema::Schema,
@@ -32,6 +37,9 @@ pub(super) struct Judgement {
     /// Of a policy: what it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) claims: Option<Vec<NicClaim>>,
+    /// Of a network: the network attachment definition that it comes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) definition: Option<Value>,
     /// Of a pod: the operations of the JSON patch that it would get.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) patch: Option<Vec<Value>>,
@@ -69,14 +77,22 @@ impl From<Fault> for Finding {
 /// Judges objects against a state that grows with them.
 pub(super) struct Judge {
     rules: Rules,
+    /// The prefix of resource names.
+    resource_prefix: String,
     options: inject::Options,
     state: State,
 }
 
 impl Judge {
-    pub(super) fn new(rules: Rules, options: inject::Options, state: State) -> Self {
+    pub(super) fn new(
+        rules: Rules,
+        resource_prefix: &str,
+        options: inject::Options,
+        state: State,
+    ) -> Self {
         Self {
             rules,
+            resource_prefix: resource_prefix.to_owned(),
             options,
             state,
         }
@@ -95,6 +111,11 @@ impl Judge {
             .into_iter()
             .map(|document| self.judge(document))
             .collect()
+    }
+
+    /// The states of the nodes that what was judged touches.
+    pub(super) fn node_states(&self, judged: &[Judgement]) -> Vec<NodeState> {
+        made::node_states(&self.state, judged)
     }
 
     /// What of the cluster could not be understood.
@@ -127,6 +148,7 @@ impl Judge {
             faults: metadata_faults(&object),
             warnings: Vec::new(),
             claims: None,
+            definition: None,
             patch: None,
         };
         match custom {
@@ -176,12 +198,32 @@ impl Judge {
             .filter(|cause| !refused.contains(&cause.field));
         judgement.faults.extend(others.map(Finding::from));
         judgement.warnings.extend(verdict.warnings());
+        if judgement.faults.is_empty() {
+            judgement.definition = self.definition(kind, object, judgement);
+        }
         if kind == Kind::NodePolicy && judgement.namespace == self.rules.namespace {
             judgement.claims = serde_json::from_value(object.clone())
                 .ok()
                 .and_then(|policy| ParsedPolicy::new(&policy).ok())
                 .map(|policy| policy::claims(&policy, (&self.state.cluster).into(), &self.rules));
         }
+    }
+
+    /// The network attachment definition of a network, as the controller makes it.
+    fn definition(&self, kind: Kind, object: &Value, judgement: &Judgement) -> Option<Value> {
+        let network = NetworkRef {
+            kind: NetworkKind::parse(kind.as_str())?,
+            namespace: judgement.namespace.clone(),
+            name: judgement.name.clone(),
+        };
+        let setting = networks::Setting {
+            namespace: self.rules.namespace.clone(),
+            resource_prefix: self.resource_prefix.clone(),
+        };
+        let stored = self.state.stored(object);
+        let uid = stored.and_then(|stored| stored["metadata"]["uid"].as_str());
+        let attachment = networks::attachment(&network, uid, &object["spec"], &setting);
+        attachment.ok().map(|attachment| attachment.object())
     }
 
     /// What both webhooks make of it; the object gets the defaults of the first.

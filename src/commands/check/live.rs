@@ -48,12 +48,17 @@ pub(super) async fn read(
             Kind::NodePolicy.as_str(),
         ),
     ];
+    let is_judged = |kind: Kind| {
+        documents
+            .iter()
+            .any(|document| document.object["kind"] == kind.as_str())
+    };
     // Others are needed in their stored version only, wherever they are.
     for kind in Kind::ALL {
-        let judged = documents
-            .iter()
-            .any(|document| document.object["kind"] == kind.as_str());
-        if judged && kind != Kind::NodePolicy {
+        // What nodes are to be follows from these, too.
+        let decides = matches!(kind, Kind::OperatorConfig | Kind::PoolConfig);
+        if (is_judged(kind) || (decides && is_judged(Kind::NodePolicy))) && kind != Kind::NodePolicy
+        {
             collections.push(ours(everywhere(kind), kind.as_str()));
         }
     }

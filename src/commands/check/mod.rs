@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! files, stdin -> input -> documents --+
-//! dump | API server -> state ----------+-> judge -> report
+//! dump | API server -> state ----------+-> judge, made -> report
 //! ```
 //!
 //! It judges with the functions that answer the API server, and does before them what the API server does: defaults and
@@ -11,6 +11,7 @@
 mod input;
 mod judge;
 mod live;
+mod made;
 mod report;
 mod state;
 #[cfg(test)]
@@ -37,7 +38,8 @@ const UNUSABLE: u8 = 2;
 /// Judge objects as admission would, without applying them.
 ///
 /// Says for each SR-IOV custom resource what is wrong with it and what is suspicious, for each policy which NICs and
-/// virtual functions it would take, and for each pod what would be injected. Objects are judged in their order, and those
+/// virtual functions it would take, for each network which network attachment definition it would make, and for each pod
+/// what would be injected; and at the end the node states that come of the policies, pools and config. Objects are judged in their order, and those
 /// that are fine count for the ones after them; nodes, node states, network attachment definitions and the operator's
 /// config maps among them are taken as part of the cluster.
 ///
@@ -70,6 +72,14 @@ pub(super) struct Check {
         default_value = "sriov-network-operator"
     )]
     namespace: String,
+    /// The prefix of resource names, as the operator is told it.
+    #[arg(
+        long,
+        env = "RESOURCE_PREFIX",
+        hide_env_values = true,
+        default_value = "openshift.io"
+    )]
+    resource_prefix: String,
     /// Admit NICs that are not listed as supported, as the operator does in its development mode.
     #[arg(long)]
     dev_mode: bool,
@@ -95,12 +105,14 @@ impl Check {
     fn report(&self) -> Result<bool> {
         let documents = input::read(&self.files)?;
         let state = self.state(&documents)?;
-        let mut judge = Judge::new(self.rules(), inject::Options::default(), state);
+        let options = inject::Options::default();
+        let mut judge = Judge::new(self.rules(), &self.resource_prefix, options, state);
         let judgements = judge.all(&documents);
         if judgements.is_empty() {
             bail!("there is nothing to judge: no SR-IOV custom resource and no pod");
         }
-        let report = Report::new(judgements, documents.len(), judge.set_aside());
+        let states = judge.node_states(&judgements);
+        let report = Report::new(judgements, states, documents.len(), judge.set_aside());
         report.print(&mut std::io::stdout().lock(), self.output)?;
         Ok(report.is_fine())
     }

@@ -4,9 +4,13 @@ use std::{fmt::Write as _, io::Write};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::judge::Judgement;
+use super::{judge::Judgement, made::NodeState};
 use crate::{commands::output, policy::NicClaim};
+
+/// How many nodes the table shows.
+const SHOWN: usize = 30;
 
 /// The format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -28,6 +32,8 @@ pub(super) struct Report<'a> {
     allowed: bool,
     /// What was judged, in order.
     objects: Vec<Judgement>,
+    /// The states of the nodes that they touch.
+    node_states: Vec<NodeState>,
     /// Objects in the files that admission is not asked about.
     not_judged: usize,
     /// What of the cluster could not be understood and took part in nothing.
@@ -35,11 +41,17 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(objects: Vec<Judgement>, documents: usize, set_aside: &'a [String]) -> Self {
+    pub(super) fn new(
+        objects: Vec<Judgement>,
+        node_states: Vec<NodeState>,
+        documents: usize,
+        set_aside: &'a [String],
+    ) -> Self {
         Self {
             allowed: objects.iter().all(|object| object.allowed),
             not_judged: documents.saturating_sub(objects.len()),
             objects,
+            node_states,
             set_aside,
         }
     }
@@ -78,11 +90,15 @@ impl<'a> Report<'a> {
             if let Some(claims) = &object.claims {
                 text.push_str(&claimed(claims));
             }
+            if let Some(definition) = &object.definition {
+                text.push_str(&defined(definition));
+            }
             for operation in object.patch.iter().flatten() {
                 let path = operation["path"].as_str().unwrap_or_default();
                 let _ = writeln!(text, "  injected: {path} = {}", operation["value"]);
             }
         }
+        text.push_str(&made(&self.node_states));
         for aside in self.set_aside {
             let _ = writeln!(text, "cluster: {aside}");
         }
@@ -107,6 +123,70 @@ fn head(object: &Judgement) -> String {
     format!(
         "{}: {} {}/{name}: {verdict}",
         object.source, object.kind, object.namespace
+    )
+}
+
+/// The definition that a network comes to.
+fn defined(definition: &Value) -> String {
+    let text = |pointer: &str| {
+        let found = definition.pointer(pointer).and_then(Value::as_str);
+        found.unwrap_or_default()
+    };
+    let mut told = format!(
+        "  NetworkAttachmentDefinition {}/{}, resource {}\n",
+        text("/metadata/namespace"),
+        text("/metadata/name"),
+        text("/metadata/annotations/k8s.v1.cni.cncf.io~1resourceName"),
+    );
+    for line in text("/spec/config").lines() {
+        let _ = writeln!(told, "    {line}");
+    }
+    told
+}
+
+/// The node states: a line a NIC, and what is not done.
+fn made(states: &[NodeState]) -> String {
+    if states.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["NODE", "NIC", "VFS", "GROUPS", "STATE"].map(str::to_owned)];
+    let mut notes = String::new();
+    for state in states.iter().take(SHOWN) {
+        let word = match state.changes {
+            None => "new",
+            Some(true) => "changes",
+            Some(false) => "stays",
+        };
+        let nics = state.spec.interfaces.as_deref().unwrap_or_default();
+        let cells = nics.iter().map(|nic| {
+            let groups = nic.vf_groups.iter().flatten().map(|group| {
+                let of = |text: &Option<String>| text.clone().unwrap_or_default();
+                format!("{} {}", of(&group.resource_name), of(&group.vf_range))
+            });
+            (
+                nic.name.clone().unwrap_or_else(|| nic.pci_address.clone()),
+                nic.num_vfs.unwrap_or_default().to_string(),
+                groups.collect::<Vec<_>>().join(", "),
+            )
+        });
+        let mut cells: Vec<(String, String, String)> = cells.collect();
+        if cells.is_empty() {
+            cells.push(("-".to_owned(), "-".to_owned(), "-".to_owned()));
+        }
+        for (nic, vfs, groups) in cells {
+            rows.push([state.node.clone(), nic, vfs, groups, word.to_owned()]);
+        }
+        for problem in &state.problems {
+            let _ = writeln!(notes, "  {}: {problem}", state.node);
+        }
+    }
+    let more = states.len().saturating_sub(SHOWN);
+    if more > 0 {
+        let _ = writeln!(notes, "  and {more} more nodes, which --output json shows");
+    }
+    format!(
+        "node states:\n{}{notes}",
+        output::columns("  ", rows.into_iter())
     )
 }
 

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::{
-    api,
+    api::{self, DEFAULT_CONFIG_NAME, SriovNetworkNodeStateSpec, SriovOperatorConfig},
     inject::{CONFIG_KEY, Loaded, Nad, Nads, Switches},
+    nodes::rdma::Pool,
     policy::{Cluster, Kind},
     stores::SWITCHES,
 };
@@ -25,6 +26,8 @@ pub(super) struct State {
     /// The injector's runtime switches.
     pub(super) switches: Switches,
     stored: HashMap<Identity, Value>,
+    /// The specs of the node states.
+    specs: HashMap<String, SriovNetworkNodeStateSpec>,
     set_aside: Vec<String>,
 }
 
@@ -44,6 +47,7 @@ impl State {
                 ..Switches::default()
             },
             stored: HashMap::new(),
+            specs: HashMap::new(),
             set_aside: Vec::new(),
         }
     }
@@ -66,6 +70,12 @@ impl State {
                 self.set_aside.extend(loaded.set_aside);
                 return true;
             }
+            "SriovNetworkNodeState" if namespace == self.namespace => {
+                // One that does not decode is set aside below.
+                if let Ok(spec) = serde_json::from_value(object["spec"].clone()) {
+                    self.specs.insert(name.to_owned(), spec);
+                }
+            }
             kind => {
                 if let Some(identity) = identity(kind, object) {
                     self.stored.insert(identity, object.clone());
@@ -84,6 +94,42 @@ impl State {
     pub(super) fn stored(&self, object: &Value) -> Option<&Value> {
         let kind = object["kind"].as_str().unwrap_or_default();
         self.stored.get(&identity(kind, object)?)
+    }
+
+    /// The stored spec of a node's state.
+    pub(super) fn spec(&self, node: &str) -> Option<&SriovNetworkNodeStateSpec> {
+        self.specs.get(node)
+    }
+
+    /// The operator's config; one without settings when there is none.
+    pub(super) fn config(&self) -> SriovOperatorConfig {
+        let config = Kind::OperatorConfig.as_str();
+        let identity = (
+            config,
+            self.namespace.clone(),
+            DEFAULT_CONFIG_NAME.to_owned(),
+        );
+        let stored = self.stored.get(&identity).cloned();
+        let mut config: SriovOperatorConfig = stored
+            .and_then(|stored| serde_json::from_value(stored).ok())
+            .unwrap_or_default();
+        // One in a file has none yet, and nothing is known of a config without.
+        config.metadata.uid.get_or_insert_default();
+        config
+    }
+
+    /// The pools, by name.
+    pub(super) fn pools(&self) -> Vec<Pool> {
+        let pools = self.stored.iter().filter(|((kind, namespace, _), _)| {
+            *kind == Kind::PoolConfig.as_str() && *namespace == self.namespace
+        });
+        let mut pools: Vec<Pool> = pools
+            .filter_map(|((_, _, name), pool)| {
+                Pool::new(name, &serde_json::from_value(pool["spec"].clone()).ok()?)
+            })
+            .collect();
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        pools
     }
 
     /// What could not be understood, one line each. It took part in nothing.

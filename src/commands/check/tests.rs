@@ -31,7 +31,7 @@ fn judge() -> Judge {
     for object in recorded("world.json")["objects"].as_array().unwrap() {
         state.insert(object);
     }
-    Judge::new(rules(), inject::Options::default(), state)
+    Judge::new(rules(), "openshift.io", inject::Options::default(), state)
 }
 
 fn judged(judge: &mut Judge, object: &Value) -> Judgement {
@@ -249,17 +249,9 @@ fn policies_of_one_run_are_judged_against_each_other() {
 #[test]
 fn what_a_policy_would_take_is_a_table() {
     let report = |output| {
-        let mut state = State::new(NAMESPACE);
-        for document in input::read(&[data("seed.yaml")]).unwrap() {
-            state.insert(&document.object);
-        }
-        let mut judge = Judge::new(rules(), inject::Options::default(), state);
-        let judgement = judged(&mut judge, &policy("nics", "ens1f0#2-5"));
-        let mut out = Vec::new();
-        Report::new(vec![judgement], 3, &["Node x is set aside".to_owned()])
-            .print(&mut out, output)
-            .unwrap();
-        String::from_utf8(out).unwrap()
+        let (judgements, _) = made_of(&[policy("nics", "ens1f0#2-5")]);
+        let aside = ["Node x is set aside".to_owned()];
+        printed(&Report::new(judgements, Vec::new(), 3, &aside), output)
     };
     assert_eq!(
         report(Format::Table),
@@ -278,6 +270,102 @@ fn what_a_policy_would_take_is_a_table() {
     );
     let yaml: Value = serde_saphyr::from_str(&report(Format::Yaml)).unwrap();
     assert_eq!(yaml, json);
+}
+
+/// What is said of these documents in the seed of the tests, and the node states that they make.
+fn made_of(documents: &[Value]) -> (Vec<Judgement>, Vec<made::NodeState>) {
+    let mut state = State::new(NAMESPACE);
+    for document in input::read(&[data("seed.yaml")]).unwrap() {
+        state.insert(&document.object);
+    }
+    let mut judge = Judge::new(rules(), "example.com", inject::Options::default(), state);
+    let documents: Vec<Document> = documents
+        .iter()
+        .map(|object| Document {
+            source: "test".to_owned(),
+            object: object.clone(),
+        })
+        .collect();
+    let judgements = judge.all(&documents);
+    let states = judge.node_states(&judgements);
+    (judgements, states)
+}
+
+fn printed(report: &Report<'_>, format: Format) -> String {
+    let mut out = Vec::new();
+    report.print(&mut out, format).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_node_states_that_policies_and_pools_make_are_shown() {
+    let other = json!({
+        "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkPoolConfig",
+        "metadata": {"name": "pool"},
+        "spec": {
+            "rdmaMode": "exclusive",
+            "nodeSelector": {"matchLabels": {"kubernetes.io/hostname": "worker-0"}},
+        },
+    });
+    let (judgements, states) = made_of(&[
+        policy("a", "ens1f0#0-3"),
+        policy("b", "ens1f0#4-7"),
+        other.clone(),
+    ]);
+    let report = Report::new(judgements, states, 3, &[]);
+    let table = printed(&report, Format::Table);
+    let expected = "node states:\n  \
+        NODE      NIC     VFS  GROUPS              STATE\n  \
+        worker-0  ens1f0  8    fast 4-7, fast 0-3  changes\n  \
+        worker-1  ens1f0  8    fast 4-7, fast 0-3  changes\n";
+    assert!(table.contains(expected), "{table}");
+    let json: Value = serde_json::from_str(&printed(&report, Format::Json)).unwrap();
+    let node = &json["nodeStates"][0];
+    assert_eq!(node["node"], "worker-0");
+    assert_eq!(node["spec"]["system"], json!({"rdmaMode": "exclusive"}));
+    assert_eq!(
+        node["spec"]["interfaces"][0]["vfGroups"][1]["policyName"],
+        "a"
+    );
+    let offered = &node["devicePlugin"]["resourceList"][0];
+    assert_eq!(offered["resourceName"], "fast");
+    assert_eq!(offered["selectors"]["pfNames"], json!(["ens1f0"]));
+    assert_eq!(json["nodeStates"][1]["spec"]["system"], json!({}));
+
+    // A pool alone touches only the nodes that it changes; what is refused makes nothing.
+    let names = |documents: &[Value]| -> Vec<String> {
+        let (_, states) = made_of(documents);
+        states.into_iter().map(|state| state.node).collect()
+    };
+    assert_eq!(names(&[other]), ["worker-0"]);
+    assert_eq!(names(&[policy("a", "ens9f9")]), [""; 0]);
+}
+
+#[test]
+fn the_definition_that_a_network_makes_is_shown() {
+    let network = json!({
+        "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetwork",
+        "metadata": {"name": "net"},
+        "spec": {"resourceName": "fast", "networkNamespace": "apps", "vlan": 7},
+    });
+    let mut refused = network.clone();
+    refused["spec"]["ipam"] = "{".into();
+    let (judgements, states) = made_of(&[network, refused]);
+    assert!(states.is_empty());
+    assert!(judgements[1].definition.is_none());
+    let report = Report::new(judgements, states, 2, &[]);
+    let table = printed(&report, Format::Table);
+    let head = "  NetworkAttachmentDefinition apps/net, resource example.com/fast\n    {\n        \"cniVersion\": \"1.0.0\",\n";
+    assert!(table.contains(head), "{table}");
+    let json: Value = serde_json::from_str(&printed(&report, Format::Json)).unwrap();
+    let definition = &json["objects"][0]["definition"];
+    assert_eq!(definition["metadata"]["namespace"], "apps");
+    assert!(
+        definition["spec"]["config"]
+            .as_str()
+            .unwrap()
+            .contains("\"vlan\": 7")
+    );
 }
 
 fn rules() -> Rules {

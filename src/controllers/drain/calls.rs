@@ -6,13 +6,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::{
     Api, Client, Resource,
-    api::{DynamicObject, Patch, PostParams, Request},
+    api::{DynamicObject, Patch, PatchParams, PostParams, Request},
 };
 use serde_json::{Value, json};
 
 use super::objects::{MachinePool, Node, Pod, State, US};
 use crate::{
-    api::{GROUP, SriovNetworkNodeState},
+    api::{
+        API_VERSION, Condition, DEFAULT_CONFIG_NAME, GROUP, SriovNetworkNodeState,
+        SriovOperatorConfig,
+    },
     controllers::{
         calls::{Answer, Error, answer, by_us, call, cluster_scoped, namespaced},
         openshift,
@@ -24,6 +27,9 @@ use crate::{
 
 /// How long the server may take to write that a drain begins. Whoever leads next grants nothing before that is over.
 const BEGIN_WITHIN: Duration = Duration::from_secs(2);
+
+/// Who writes the condition about drains.
+const CONDITION_MANAGER: &str = "sriov-operator-drain";
 
 /// Makes calls.
 #[derive(Clone)]
@@ -117,6 +123,27 @@ impl Calls {
             annotations[DRAIN_STARTED] = Value::Null;
         }
         self.patch_state(name, state, annotations).await
+    }
+
+    /// Writes a condition of the config, under a field manager of its own: it is no matter of the reconciler's.
+    pub(super) async fn tell(
+        &self,
+        config_uid: Option<&str>,
+        condition: &Condition,
+    ) -> Result<Answer<SriovOperatorConfig>, Error> {
+        let body = json!({
+            "apiVersion": API_VERSION,
+            "kind": "SriovOperatorConfig",
+            "metadata": { "name": DEFAULT_CONFIG_NAME, "uid": config_uid },
+            "status": { "conditions": [condition] },
+        });
+        let (kind, plural) = ("SriovOperatorConfig", "sriovoperatorconfigs");
+        let api = namespaced(&self.client, GROUP, kind, plural, &self.namespace);
+        let params = PatchParams::apply(CONDITION_MANAGER).force();
+        let patch = Patch::Apply(body);
+        let written = api.patch_status(DEFAULT_CONFIG_NAME, &params, &patch);
+        let object = format!("{kind} {}/{DEFAULT_CONFIG_NAME}", self.namespace);
+        answer(call("write the status of", &object, written).await?)
     }
 
     /// Cordons a node, on record.

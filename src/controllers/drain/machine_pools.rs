@@ -125,8 +125,8 @@ impl MachinePools {
         };
         self.stores.nodes.look(|nodes| {
             nodes.values().any(|node| {
-                let labels = node.metadata.labels.as_ref();
-                let value_of = |key: &str| labels?.get(key).map(|value| &**value);
+                let labels = &node.metadata.labels;
+                let value_of = |key: &str| labels.get(key).map(|value| &**value);
                 is_asking(node.wanted()) && selector.matches(value_of)
             })
         })

@@ -15,10 +15,12 @@ mod calls;
 mod evictions;
 mod machine_pools;
 mod objects;
+mod progress;
 mod stores;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -33,7 +35,8 @@ use self::{
 };
 use super::{Controller, Error, Outcome, Queue, calls::Answer};
 use crate::{
-    drain::{Cordon, DRAIN_COMPLETE, IDLE, Request, Step, next},
+    api::DEFAULT_CONFIG_NAME,
+    drain::{Cordon, DRAIN_COMPLETE, IDLE, Request, Step, next, protocol},
     operator::{Events, Reason},
     stores::{Key as ObjectKey, Mirror},
 };
@@ -41,6 +44,8 @@ use crate::{
 /// At the beginning of a leadership no drain begins for that long: by then a write of the leader before, which the first
 /// lists do not show, has come to its end.
 const SETTLE: Duration = Duration::from_secs(3);
+/// For how long what is to be told of all drains is gathered.
+const TOGETHER: Duration = Duration::from_secs(1);
 
 /// What a pass is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +54,8 @@ pub enum Key {
     Node(Box<str>),
     /// The MachineConfigPools that are paused.
     Pauses,
+    /// What is told of all drains together.
+    Report,
 }
 
 /// What does not change while the process runs.
@@ -97,6 +104,8 @@ impl Drains {
         let (stores, mirrors) = Stores::start(client, namespace, setting.is_openshift, queue);
         let calls = Calls::new(client.clone(), once.clone(), namespace);
         queue.add(Key::Pauses);
+        // By then it is known what is held up.
+        queue.add_after(Key::Report, SETTLE);
         let drains = Self {
             setting: setting.clone(),
             client: client.clone(),
@@ -104,7 +113,7 @@ impl Drains {
             calls,
             stores,
             queue: queue.clone(),
-            announcer: Announcer::new(events, namespace),
+            announcer: Announcer::new(events, namespace, queue),
             evictions: Mutex::default(),
             began: Instant::now(),
         };
@@ -121,6 +130,7 @@ impl Controller for Drains {
         match key {
             Key::Node(name) => self.node(name).await,
             Key::Pauses => self.machine_pools.resume().await.map(|()| Outcome::Done),
+            Key::Report => self.report().await.map(|()| Outcome::Done),
         }
     }
 }
@@ -169,7 +179,8 @@ impl Drains {
                 self.uncordon(name, &node, Cordon::Forget).await?;
             }
             Step::Unknown(wanted) => {
-                self.rest(name);
+                self.evictions.lock().remove(name);
+                self.stores.give_back(name);
                 let text = format!(
                     "the annotation {} of the Node is {wanted:?}, which is none of Idle, Drain_Required and Reboot_Required",
                     crate::drain::STATE
@@ -184,6 +195,7 @@ impl Drains {
     /// Nothing is being drained here: its pods are no matter, and a place that it waits for or holds is another's.
     fn rest(&self, name: &str) {
         self.evictions.lock().remove(name);
+        self.announcer.go_on(name);
         self.stores.give_back(name);
     }
 
@@ -265,8 +277,9 @@ impl Drains {
             Progress::Listing => Ok(Outcome::Done),
             Progress::Drained => self.complete(name, state, "the node is drained").await,
             Progress::Left { why, again } => {
-                if let Some(why) = why {
-                    self.announcer.tell(name, state, Reason::DrainBlocked, &why);
+                match why {
+                    Some(why) => self.announcer.tell(name, state, Reason::DrainBlocked, &why),
+                    None => self.announcer.go_on(name),
                 }
                 Ok(Outcome::Again(again))
             }
@@ -311,6 +324,30 @@ impl Drains {
             let lift = cordon == Cordon::Lift;
             self.take_node(name, self.calls.uncordon(name, node, lift).await?);
         }
+        Ok(())
+    }
+
+    /// Brings the condition of the config up to date.
+    async fn report(&self) -> Result<(), Error> {
+        let namespace = &self.setting.namespace;
+        let Some(config) = self.stores.config.get(namespace, DEFAULT_CONFIG_NAME) else {
+            return Ok(());
+        };
+        let busy = self.stores.states.look(|states| {
+            states
+                .values()
+                .any(|state| protocol::is_busy(state.current()))
+        });
+        let blocked = self.announcer.blocked();
+        let Some(condition) = progress::condition(&config, busy, &blocked, Timestamp::now()) else {
+            return Ok(());
+        };
+        let uid = config.metadata.uid.as_deref();
+        let answer = self.calls.tell(uid, &condition).await?;
+        let key = ObjectKey::new(namespace, DEFAULT_CONFIG_NAME);
+        self.stores
+            .config
+            .absorb(&key, &answer.version, answer.body);
         Ok(())
     }
 

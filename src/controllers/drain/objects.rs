@@ -1,8 +1,8 @@
 //! What is decoded of the objects that a drain looks at.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use crate::{
     api::pool_config::LabelSelector,
@@ -25,10 +25,15 @@ pub(super) struct Node {
 pub(super) struct NodeMeta {
     pub(super) uid: Box<str>,
     pub(super) resource_version: Box<str>,
-    #[serde(default)]
-    pub(super) labels: Option<Labels>,
+    /// Shared with the budget.
+    #[serde(default, deserialize_with = "shared")]
+    pub(super) labels: Arc<Labels>,
     #[serde(default)]
     pub(super) annotations: Option<NodeAnnotations>,
+}
+
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Labels>, D::Error> {
+    Option::<Labels>::deserialize(deserializer).map(|labels| Arc::new(labels.unwrap_or_default()))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -47,10 +52,6 @@ pub(super) struct NodeSpec {
 }
 
 impl Node {
-    pub(super) fn labels(&self) -> Labels {
-        self.metadata.labels.clone().unwrap_or_default()
-    }
-
     pub(super) fn wanted(&self) -> Option<&str> {
         self.annotation(|annotations| &annotations.wanted)
     }

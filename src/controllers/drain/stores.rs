@@ -9,11 +9,13 @@ use kube::{Client, Resource};
 use parking_lot::Mutex;
 
 use super::{
-    Key,
+    Key, TOGETHER,
     objects::{MachinePool, Node, State},
 };
 use crate::{
-    api::{SriovNetworkNodeState, SriovNetworkPoolConfig},
+    api::{
+        DEFAULT_CONFIG_NAME, SriovNetworkNodeState, SriovNetworkPoolConfig, SriovOperatorConfig,
+    },
     controllers::{
         Queue,
         openshift::{Infrastructure, MACHINES},
@@ -26,6 +28,7 @@ use crate::{
 pub(super) struct Stores {
     pub(super) nodes: Arc<Objects<Node>>,
     pub(super) states: Arc<Objects<State>>,
+    pub(super) config: Arc<Objects<SriovOperatorConfig>>,
     pub(super) openshift: Option<OpenShift>,
     budget: Arc<Mutex<Budget>>,
     queue: Queue<Key>,
@@ -64,11 +67,18 @@ impl Stores {
             let pools: Mutex<BTreeMap<Box<str>, Pool>> = Mutex::default();
             move |change| on_pool(change, &pools, &budget, &queue)
         });
-        let mut mirrors = vec![nodes_mirror, states_mirror, pools_mirror];
+        let config_path = SriovOperatorConfig::url_path(&(), Some(namespace));
+        let (config, config_mirror) =
+            Objects::mirror_one(client, DEFAULT_CONFIG_NAME, config_path, {
+                let queue = queue.clone();
+                move |_: &Change<'_, SriovOperatorConfig>| queue.add_after(Key::Report, TOGETHER)
+            });
+        let mut mirrors = vec![nodes_mirror, states_mirror, pools_mirror, config_mirror];
         let openshift = is_openshift.then(|| OpenShift::start(client, queue, &mut mirrors));
         let stores = Self {
             nodes,
             states,
+            config,
             openshift,
             budget,
             queue: queue.clone(),
@@ -137,8 +147,8 @@ fn on_node(change: &Change<'_, Node>, budget: &Mutex<Budget>, queue: &Queue<Key>
     if alike {
         return;
     }
-    let labels = change.after.map(|node| node.labels());
-    let woken = budget.lock().set_node(&change.key.name, labels.as_ref());
+    let labels = change.after.map(|node| &node.metadata.labels);
+    let woken = budget.lock().set_node(&change.key.name, labels);
     wake(queue, &woken);
     queue.add(Key::Node(change.key.name.clone()));
     // A node that asks no longer, has left its MachineConfigPool or is gone may have been the last of it.
@@ -162,6 +172,7 @@ fn on_state(change: &Change<'_, State>, budget: &Mutex<Budget>, queue: &Queue<Ke
     let busy = protocol::is_busy(current);
     let woken = budget.lock().set_busy(&change.key.name, busy);
     wake(queue, &woken);
+    queue.add_after(Key::Report, TOGETHER);
     queue.add(Key::Node(change.key.name.clone()));
 }
 

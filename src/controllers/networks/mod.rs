@@ -13,12 +13,11 @@ mod objects;
 mod plan;
 mod stores;
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use parking_lot::Mutex;
 use tracing::info;
 
 use self::{
@@ -27,10 +26,13 @@ use self::{
     plan::{Finalizer, Make, Note, Plan, Ready, View, plan},
     stores::Stores,
 };
-use super::{Controller, Error, Outcome, Queue, calls::Answer};
+use super::{
+    Controller, Error, Outcome, Queue,
+    calls::Answer,
+    drift::{Cause, Drift},
+};
 use crate::{
     api::API_VERSION,
-    apply::Repairs,
     networks::{Attachment, NetworkRef, Setting},
     operator::{Events, Reason, status},
     server::metrics::Metrics,
@@ -46,10 +48,7 @@ pub struct Networks {
     stores: Arc<Stores>,
     calls: Calls,
     events: Events,
-    metrics: Arc<Metrics>,
-    /// What was made last: a definition that differs from it while the network is the same was changed by others.
-    made: Mutex<HashMap<NetworkRef, Attachment>>,
-    repairs: Mutex<Repairs<NetworkRef>>,
+    drift: Drift<NetworkRef, Attachment>,
 }
 
 impl Networks {
@@ -67,9 +66,7 @@ impl Networks {
             stores,
             calls: Calls::new(client.clone()),
             events: events.clone(),
-            metrics: Arc::clone(metrics),
-            made: Mutex::default(),
-            repairs: Mutex::default(),
+            drift: Drift::new(COMPONENT, metrics),
         };
         (networks, mirrors)
     }
@@ -105,8 +102,7 @@ impl Controller for Networks {
 impl Networks {
     /// The network is gone: what is left of it goes, once the API server has confirmed that.
     async fn clear(&self, network: &NetworkRef, plan: Plan) -> Result<Outcome, Error> {
-        self.made.lock().remove(network);
-        self.repairs.lock().forget(network);
+        self.drift.forget(network);
         if plan.delete.is_empty() || !self.calls.is_gone(network).await? {
             return Ok(Outcome::Done);
         }
@@ -142,15 +138,14 @@ impl Networks {
                 }
                 Err(error) if error.is_outdated() => return Err(error),
                 Err(error) => {
-                    self.metrics.operator.applied(COMPONENT, "failed");
+                    self.drift.failed();
                     let ready = Ready::invalid(error.to_string());
                     self.report(network, object, &ready).await?;
                     return Err(error);
                 }
             }
         } else if let Some(wanted) = plan.wanted.filter(|_| ready.status) {
-            self.metrics.operator.applied(COMPONENT, "skipped");
-            self.made.lock().insert(network.clone(), wanted);
+            self.drift.is_as_wanted(network, wanted);
         }
         let annotation = match &plan.note {
             Note::Leave => None,
@@ -181,33 +176,27 @@ impl Networks {
         wanted: &Attachment,
         make: &Make,
     ) -> Result<Made, Error> {
-        let drifted = self.made.lock().get(network) == Some(wanted);
-        if drifted {
-            let may = self.repairs.lock().may_repair(network, Instant::now());
-            if let Err(contested) = may {
+        let change = match self.drift.judge(network, wanted) {
+            Ok(change) => change,
+            Err(contested) => {
                 let ready = Ready::invalid(format!(
                     "NetworkAttachmentDefinition {}/{} is changed again and again by {}",
                     wanted.namespace, network.name, contested.manager
                 ));
                 return Ok(Made::Contested(ready, Outcome::Again(contested.retry_in)));
             }
-        }
+        };
         let answer = match make {
             Make::Create => self.calls.create(wanted).await?,
             Make::Change(live) => self.calls.change(wanted, live).await?,
         };
         self.absorb_definition(wanted, answer);
-        self.made.lock().insert(network.clone(), wanted.clone());
-        self.metrics.operator.applied(COMPONENT, "applied");
-        if drifted {
-            let manager = match make {
-                Make::Create => None,
-                Make::Change(live) => live.last_other_manager(),
-            };
-            self.repairs
-                .lock()
-                .repaired(network, manager, Instant::now());
-            self.metrics.operator.repaired(COMPONENT);
+        let manager = match make {
+            Make::Create => None,
+            Make::Change(live) => live.last_other_manager(),
+        };
+        self.drift.written(network, wanted.clone(), change, manager);
+        if change == Cause::Drifted {
             let what = match make {
                 Make::Create => "was deleted",
                 Make::Change(_) => "was changed",

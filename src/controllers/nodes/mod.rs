@@ -14,34 +14,38 @@
 
 mod plugin_config;
 mod plugin_map;
-mod situation;
 mod stale;
 mod told;
 mod writer;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, Resource};
+use parking_lot::RwLock;
 use tracing::warn;
 
 use self::{
     plugin_config::{PluginConfig, Written},
     plugin_map::{Edit, PluginMap},
-    situation::{Situation, Wanted},
     told::Told,
     writer::{Failure, Writer},
 };
-use super::{Controller, Error, Outcome, Queue};
+use super::{
+    Controller, Error, Outcome, Queue,
+    drift::{Cause, Drift},
+};
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovNetworkPoolConfig, SriovOperatorConfig},
-    features::{Feature, Features},
+    apply::Contested,
     nodes::{
         self, Plan, meaning,
         plugin::{Spelling, text},
         rdma::Pool,
+        situation::{self, Situation, Wanted, manages_bridges},
     },
     operator::Events,
+    server::metrics::Metrics,
     stores::{ClusterStores, Mirror, Objects, Touched},
 };
 
@@ -61,6 +65,9 @@ pub enum Key {
     Node(Box<str>),
 }
 
+/// The pools that choose nodes, by name.
+type Pools = Arc<RwLock<BTreeMap<Box<str>, Pool>>>;
+
 /// What the controller is made of.
 #[derive(Clone)]
 pub struct Parts {
@@ -72,6 +79,8 @@ pub struct Parts {
     pub stores: Arc<ClusterStores>,
     /// Where Events are handed in.
     pub events: Events,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// How long the state of a node is kept on which the config daemon does not run any more.
     pub stale_after: Duration,
 }
@@ -80,10 +89,12 @@ pub struct Parts {
 pub struct NodePolicies {
     stores: Arc<ClusterStores>,
     config: Arc<Objects<SriovOperatorConfig>>,
-    pools: Arc<Objects<SriovNetworkPoolConfig>>,
+    pools: Pools,
     plugin: PluginConfig,
     writer: Writer,
     told: Told,
+    /// The meaning of the states' specs, by node.
+    drift: Drift<Box<str>, u64>,
     queue: Queue<Key>,
     namespace: String,
     stale_after: Duration,
@@ -112,16 +123,25 @@ impl NodePolicies {
                 }
             },
         );
-        let (pools, pool_mirror) = Objects::<SriovNetworkPoolConfig>::mirror(
+        let pools = Pools::default();
+        let (_, pool_mirror) = Objects::<SriovNetworkPoolConfig>::mirror(
             client,
             "sriovnetworkpoolconfigs",
             SriovNetworkPoolConfig::url_path(&(), Some(namespace)),
             {
-                let add = everything();
+                let (add, pools) = (everything(), Arc::clone(&pools));
                 move |change| {
-                    if change.before.map(|p| &p.spec) != change.after.map(|p| &p.spec) {
-                        add();
+                    let name = &change.key.name;
+                    let pool = change.after.and_then(|pool| Pool::new(name, &pool.spec));
+                    let mut pools = pools.write();
+                    if pools.get(name) == pool.as_ref() {
+                        return;
                     }
+                    match pool {
+                        Some(pool) => pools.insert(name.clone(), pool),
+                        None => pools.remove(name),
+                    };
+                    add();
                 }
             },
         );
@@ -167,6 +187,7 @@ impl NodePolicies {
             plugin: PluginConfig::new(client, namespace, plugin_map, written),
             writer: Writer::new(client, namespace),
             told: Told::new(client, namespace, parts.events.clone()),
+            drift: Drift::new("node-states", &parts.metrics),
             queue: queue.clone(),
             namespace: namespace.clone(),
             stale_after: parts.stale_after,
@@ -179,14 +200,6 @@ impl NodePolicies {
         self.config
             .get(&self.namespace, DEFAULT_CONFIG_NAME)
             .filter(|config| config.metadata.deletion_timestamp.is_none())
-    }
-
-    fn pools(&self) -> Vec<Pool> {
-        self.pools.look(|held| {
-            held.values()
-                .filter_map(|pool| Pool::new(&pool.name_any(), &pool.spec))
-                .collect()
-        })
     }
 
     /// Gives every node, node state and policy its turn.
@@ -212,7 +225,8 @@ impl NodePolicies {
                 if let Err(fault) = situation::daemon_selector(&config) {
                     self.told.selector(&config, &fault);
                 }
-                for pool in self.pools() {
+                let pools: Vec<Pool> = self.pools.read().values().cloned().collect();
+                for pool in pools {
                     if let Some(fault) = pool.fault() {
                         self.told.pool(&pool.name, &fault).await;
                     }
@@ -237,7 +251,6 @@ impl NodePolicies {
 
     async fn node(&self, name: &str) -> Result<Outcome, Failure> {
         let config = self.config();
-        let pools = self.pools();
         let stored = if self.needs_stored_spec(name) {
             self.writer.spec(name).await?
         } else {
@@ -249,14 +262,15 @@ impl NodePolicies {
                 name,
                 cluster,
                 config.as_deref(),
-                &pools,
-                head.as_deref(),
+                self.pools.read().values(),
+                head.as_ref().and_then(|head| head.rdma_mode.as_deref()),
                 stored.as_ref(),
             )
         });
         match situation {
             Situation::Unclear => Ok(Outcome::Done),
             Situation::NoConfig { labelled } => {
+                self.drift.forget(&name.into());
                 if labelled {
                     self.writer.label(name, None).await?;
                 }
@@ -291,6 +305,17 @@ impl NodePolicies {
         }
         let head = self.stores.state(name);
         let spec = meaning::of_spec(&plan.spec);
+        let node = Box::from(name);
+        let change = match &head {
+            Some(head) if head.spec == spec => None,
+            _ => match self.drift.judge(&node, &spec) {
+                Ok(change) => Some(change),
+                Err(Contested { retry_in, .. }) => {
+                    self.told.contested(name, head.as_deref());
+                    return Ok(Outcome::Again(retry_in));
+                }
+            },
+        };
         let state_stays = head.as_ref().is_some_and(|head| head.spec == spec);
         let edit = self.edit(name, &plan, |stored| {
             // A plugin that runs reads its configuration once; the config daemon restarts it when the state changes.
@@ -313,7 +338,14 @@ impl NodePolicies {
                 .writer
                 .state(name, head, &plan.spec, spec, &owner)
                 .await?;
+            match change {
+                None => self.drift.is_as_wanted(&node, spec),
+                Some(change) => self.drift.written(&node, spec, change, None),
+            }
             if let Some(head) = written {
+                if change == Some(Cause::Drifted) {
+                    self.told.repaired(name, &head);
+                }
                 self.stores.wrote_state(name, head);
             }
             Ok::<(), Failure>(())
@@ -391,9 +423,4 @@ fn matters(config: &SriovOperatorConfig) -> impl PartialEq + use<'_> {
         &config.spec.config_daemon_node_selector,
         manages_bridges(config),
     )
-}
-
-fn manages_bridges(config: &SriovOperatorConfig) -> bool {
-    Features::new(config.spec.feature_gates.iter().flatten())
-        .is_enabled(Feature::ManageSoftwareBridges)
 }

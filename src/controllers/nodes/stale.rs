@@ -41,6 +41,7 @@ impl NodePolicies {
         labelled: bool,
         head: Option<&StateHead>,
     ) -> Result<Outcome, Failure> {
+        self.drift.forget(&name.into());
         if labelled {
             self.writer.label(name, None).await?;
         }

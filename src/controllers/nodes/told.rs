@@ -19,6 +19,7 @@ use crate::{
     controllers::calls::call,
     nodes::Problem,
     operator::{Events, Reason},
+    stores::StateHead,
 };
 
 /// The most that is told about one policy on the nodes that it selects.
@@ -81,6 +82,25 @@ impl Told {
             let text = format!("the RDMA mode stays as it is: {why}");
             let about = self.reference::<SriovNetworkNodeState>(node, None);
             self.events.publish(&about, Reason::AmbiguousPools, &text);
+        }
+    }
+
+    /// A node's state was changed by others and is brought back.
+    pub(super) fn repaired(&self, node: &str, head: &StateHead) {
+        let about = self.reference::<SriovNetworkNodeState>(node, Some(head.uid.to_string()));
+        let text = format!("SriovNetworkNodeState {node} was changed and is repaired");
+        self.events.publish(&about, Reason::DriftRepaired, &text);
+    }
+
+    /// Others keep changing a node's state.
+    pub(super) fn contested(&self, node: &str, head: Option<&StateHead>) {
+        let text = format!(
+            "SriovNetworkNodeState {node} is changed again and again, and repaired after a while"
+        );
+        if self.is_news(("contested", node.to_owned()), &text, 1) {
+            let uid = head.map(|head| head.uid.to_string());
+            let about = self.reference::<SriovNetworkNodeState>(node, uid);
+            self.events.publish(&about, Reason::RepairsSpacedOut, &text);
         }
     }
 

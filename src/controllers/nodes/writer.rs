@@ -16,14 +16,12 @@ use crate::{
         SriovNetworkNodeStateSpec,
     },
     controllers::calls::{Error, by_us, call, made_by_us, that_very, undecodable, unless_gone},
-    stores::{CURRENT_STATE, DESIRED_STATE, KEEP_UNTIL, StateHead},
+    drain::{CURRENT_STATE, DESIRED_STATE, IDLE},
+    stores::{KEEP_UNTIL, StateHead},
 };
 
 /// The label of the device plugin's pods.
 const PLUGIN_PODS: &str = "app=sriov-device-plugin";
-/// The drain annotations of a node that nothing is asked of. The config daemon waits until both are there.
-const IDLE: &str = "Idle";
-
 /// Why a node is not what it is to be.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Failure {
@@ -106,8 +104,6 @@ impl Writer {
                 .map(Box::from),
             owner: Some(owner.into()),
             keep_until: None,
-            has_desired: true,
-            has_current: true,
         }))
     }
 
@@ -124,6 +120,7 @@ impl Writer {
             "metadata": {
                 "name": node,
                 "ownerReferences": [owner_reference(owner)],
+                // The config daemon waits until both are there.
                 "annotations": { DESIRED_STATE: IDLE, CURRENT_STATE: IDLE },
             },
             "spec": spec,
@@ -217,16 +214,6 @@ fn state_patch(
     if head.keep_until.is_some() {
         annotations[KEEP_UNTIL] = Value::Null;
     }
-    for (annotation, there) in [
-        (DESIRED_STATE, head.has_desired),
-        (CURRENT_STATE, head.has_current),
-    ] {
-        if !there {
-            annotations[annotation] = IDLE.into();
-            // Others write these annotations, too: what they wrote meanwhile stays.
-            metadata["resourceVersion"] = (&*head.version).into();
-        }
-    }
     let annotate = annotations.as_object().is_some_and(|a| !a.is_empty());
     let adopt = head.owner.as_deref() != Some(owner);
     let rewrite = head.spec != meaning;
@@ -267,8 +254,6 @@ mod tests {
             rdma_mode: None,
             owner: Some("c".into()),
             keep_until: None,
-            has_desired: true,
-            has_current: true,
         }
     }
 
@@ -303,16 +288,6 @@ mod tests {
         assert_eq!(
             patch(&foreign, json!({})).unwrap(),
             json!({"metadata": {"uid": "u", "ownerReferences": [owner_reference("c")]}})
-        );
-    }
-
-    #[test]
-    fn drain_annotations_are_added_only_to_what_was_seen() {
-        let mut fresh = head();
-        fresh.has_current = false;
-        assert_eq!(
-            patch(&fresh, json!({})).unwrap(),
-            json!({"metadata": {"uid": "u", "resourceVersion": "7", "annotations": {CURRENT_STATE: "Idle"}}})
         );
     }
 }

@@ -24,12 +24,15 @@ use self::{
 };
 use super::{
     Controller, Error, Outcome, Queue,
+    drift::{Cause, Drift},
     openshift::{Infrastructure, MACHINES},
 };
 use crate::{
     api::{POOL_CONFIG_FINALIZER, SriovNetworkPoolConfig},
+    apply::Contested,
     operator::{Events, Reason},
     pools::{Plan, PoolView, View, machine_config_name, machine_pool_of, plan},
+    server::metrics::Metrics,
     stores::{Change, Key, Mirror, Objects, Source},
 };
 
@@ -51,6 +54,8 @@ pub struct Pools {
     events: Events,
     /// What was told of each pool.
     told: Mutex<HashMap<String, String>>,
+    /// The MachineConfigs, by MachineConfigPool.
+    drift: Drift<String, ()>,
     /// What was found in MachineConfigs, by name.
     found: Mutex<HashMap<Box<str>, Found>>,
 }
@@ -74,6 +79,7 @@ impl Pools {
         client: &Client,
         setting: &Setting,
         events: &Events,
+        metrics: &Arc<Metrics>,
         queue: &Queue<()>,
     ) -> (Self, Vec<Mirror>) {
         let path = SriovNetworkPoolConfig::url_path(&(), Some(&setting.namespace));
@@ -100,6 +106,7 @@ impl Pools {
             calls: Calls::new(client.clone(), &setting.namespace),
             events: events.clone(),
             told: Mutex::default(),
+            drift: Drift::new("pools", metrics),
             found: Mutex::default(),
         };
         (pools, mirrors)
@@ -150,12 +157,12 @@ impl Controller for Pools {
     const WORKERS: usize = 1;
 
     async fn reconcile(&self, (): &()) -> Result<Outcome, Error> {
-        self.pass().await.map(|()| Outcome::Done)
+        self.pass().await
     }
 }
 
 impl Pools {
-    async fn pass(&self) -> Result<(), Error> {
+    async fn pass(&self) -> Result<Outcome, Error> {
         let pools: Vec<Arc<SriovNetworkPoolConfig>> =
             self.configs.look(|pools| pools.values().cloned().collect());
         let openshift = self
@@ -188,7 +195,8 @@ impl Pools {
         pools: &[Arc<SriovNetworkPoolConfig>],
         openshift: Option<&OpenShift>,
         plan: Plan,
-    ) -> Result<(), Error> {
+    ) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::Done;
         let find = |name: &String| {
             pools
                 .iter()
@@ -225,8 +233,40 @@ impl Pools {
                 notes.extend(concerned.map(|pool| (pool, note.clone())));
                 continue;
             }
-            self.calls.apply(machine_pool).await?;
-            info!(machine_config = name, "hardware offload is configured");
+            let named = |pool: &&Arc<SriovNetworkPoolConfig>| {
+                pool.spec.offload_pool() == Some(machine_pool.as_str())
+            };
+            let change = match self.drift.judge(machine_pool, &()) {
+                Ok(change) => change,
+                Err(Contested { manager, retry_in }) => {
+                    let note =
+                        format!("MachineConfig {name} is changed again and again by {manager}");
+                    let concerned = pools
+                        .iter()
+                        .filter(named)
+                        .filter_map(|pool| pool.metadata.name.clone());
+                    notes.extend(concerned.map(|pool| (pool, note.clone())));
+                    outcome = Outcome::Again(retry_in);
+                    continue;
+                }
+            };
+            if let Err(error) = self.calls.apply(machine_pool).await {
+                self.drift.failed();
+                return Err(error);
+            }
+            self.drift.written(machine_pool, (), change, None);
+            info!(
+                machine_config = name,
+                ?change,
+                "hardware offload is configured"
+            );
+            if change == Cause::Drifted {
+                for pool in pools.iter().filter(named) {
+                    let note = format!("MachineConfig {name} was changed and is repaired");
+                    let about = pool.object_ref(&());
+                    self.events.publish(&about, Reason::DriftRepaired, &note);
+                }
+            }
         }
         for name in &plan.delete {
             let Some(live) =
@@ -235,6 +275,9 @@ impl Pools {
                 continue;
             };
             self.calls.delete(name, live.uid()).await?;
+            if let Some(machine_pool) = machine_pool_of(name) {
+                self.drift.forget(&machine_pool.to_owned());
+            }
             info!(
                 machine_config = name,
                 "hardware offload is no longer asked for"
@@ -244,7 +287,7 @@ impl Pools {
             self.finalize(pool, false).await?;
         }
         self.tell(pools, notes);
-        Ok(())
+        Ok(outcome)
     }
 
     /// The MachineConfigs under names of ours that are ours, with whether they are as wanted.
@@ -266,6 +309,9 @@ impl Pools {
                     is_current: self.calls.is_current(&name).await?,
                 },
             };
+            if let Some(machine_pool) = machine_pool_of(&name).filter(|_| found.is_current) {
+                self.drift.is_as_wanted(&machine_pool.to_owned(), ());
+            }
             ours.insert(name.clone(), found.is_current);
             self.found.lock().insert(name, found);
         }

@@ -18,16 +18,26 @@ use serde_json::{Value, json};
 use super::{NodeView, Plan, plan};
 use crate::policy::{Cluster, NicIds, ParsedPolicy};
 
+const NAMESPACE: &str = "sriov-network-operator";
+
 /// The recorded nodes.
 fn world() -> Cluster {
+    cluster_of(&recorded())
+}
+
+fn recorded() -> Vec<Value> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/data/conformance/world.json"
     );
     let world: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    world["objects"].as_array().unwrap().clone()
+}
+
+fn cluster_of(objects: &[Value]) -> Cluster {
     let mut cluster = Cluster::default();
-    for object in world["objects"].as_array().unwrap() {
-        cluster.insert_object(object, "sriov-network-operator");
+    for object in objects {
+        cluster.insert_object(object, NAMESPACE);
     }
     cluster
 }

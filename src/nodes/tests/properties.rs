@@ -10,9 +10,12 @@ use super::{
         meaning,
         merge::merge,
         plugin::{means_its_groups, resources},
+        situation::{self, Situation},
     },
     *,
 };
+
+use crate::api::SriovNetworkNodeStateSpec;
 
 static WORLD: LazyLock<Cluster> = LazyLock::new(world);
 
@@ -64,6 +67,22 @@ fn some_policies() -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
+/// The specs of the states of all nodes that the config daemon runs on.
+fn states_of(cluster: &Cluster) -> Vec<(String, SriovNetworkNodeStateSpec)> {
+    let selector = json!({"kubernetes.io/os": "linux"});
+    let config = json!({"metadata": {"uid": "c"}, "spec": {"configDaemonNodeSelector": selector}});
+    let config = serde_json::from_value(config).unwrap();
+    let mut names: Vec<&str> = cluster.nodes().names().collect();
+    names.sort_unstable();
+    let states = names.into_iter().filter_map(|name| {
+        match situation::of(name, cluster, Some(&config), &[], None, None) {
+            Situation::Selected(wanted) => Some((name.to_owned(), wanted.plan.spec)),
+            _ => None,
+        }
+    });
+    states.collect()
+}
+
 fn range(text: &str) -> (u32, u32) {
     let (start, end) = text.split_once('-').unwrap();
     (start.parse().unwrap(), end.parse().unwrap())
@@ -78,6 +97,46 @@ proptest! {
         prop_assert_eq!(&planned_on(&WORLD, "bm-0", &turned, true), &plan);
         turned.reverse();
         prop_assert_eq!(&planned_on(&WORLD, "bm-0", &turned, true), &plan);
+    }
+
+    #[test]
+    fn the_order_in_which_the_cluster_was_learnt_says_nothing(policies in some_policies(), turn in 0usize..20) {
+        let learnt = |turn: usize, reversed: bool| {
+            let mut objects = recorded();
+            objects.extend(policies.iter().map(|policy| {
+                let mut policy = policy.clone();
+                policy["kind"] = "SriovNetworkNodePolicy".into();
+                policy["metadata"]["namespace"] = NAMESPACE.into();
+                policy
+            }));
+            let turn = turn % objects.len();
+            objects.rotate_left(turn);
+            if reversed {
+                objects.reverse();
+            }
+            states_of(&cluster_of(&objects))
+        };
+        let first = learnt(0, false);
+        prop_assert!(first.len() > 1);
+        prop_assert_eq!(&learnt(turn, false), &first);
+        prop_assert_eq!(&learnt(turn, true), &first);
+    }
+
+    #[test]
+    fn a_node_whose_daemon_starts_anew_keeps_all_it_has(policies in some_policies()) {
+        let plan = planned_on(&WORLD, "bm-0", &policies, true);
+        let policies = parsed(&policies);
+        let policies: Vec<&ParsedPolicy> = policies.iter().collect();
+        let silent = crate::nodes::plan(&NodeView {
+            nics: &[],
+            policies: &policies,
+            nic_ids: WORLD.nic_ids(),
+            bridges: true,
+            rdma_mode: None,
+            stored: Some(&plan.spec),
+        });
+        prop_assert_eq!(silent.enabled, plan.enabled);
+        prop_assert_eq!(silent.spec.interfaces, plan.spec.interfaces);
     }
 
     #[test]

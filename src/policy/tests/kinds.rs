@@ -96,11 +96,37 @@ fn what_is_no_object_is_refused_with_a_field() {
 }
 
 #[test]
+fn pools_that_have_no_effect() {
+    let with = |spec: Value| Asked::create(Kind::PoolConfig, "p", spec).verdict(&world(), &rules());
+    for (suspicious, says) in [
+        (
+            json!({"maxUnavailable": 0}),
+            "spec.maxUnavailable: 0 lets no node",
+        ),
+        (
+            json!({"ovsHardwareOffloadConfig": {"name": "master"}}),
+            "spec.ovsHardwareOffloadConfig.name: \"master\" has no effect",
+        ),
+    ] {
+        assert_allowed(&with(suspicious), &[says]);
+    }
+    assert_refused(
+        &with(json!({"ovsHardwareOffloadConfig": {"name": "Worker pool"}})),
+        &["spec.ovsHardwareOffloadConfig.name: Invalid value: \"Worker pool\""],
+    );
+    let mut elsewhere = Asked::create(Kind::PoolConfig, "p", json!({}));
+    elsewhere.object["metadata"]["namespace"] = "other".into();
+    assert_allowed(
+        &elsewhere.verdict(&world(), &rules()),
+        &["metadata.namespace: only pools in"],
+    );
+}
+
+#[test]
 fn pools() {
     let with = |spec: Value| Asked::create(Kind::PoolConfig, "p", spec).verdict(&world(), &rules());
     for legal in [
         json!({}),
-        json!({"maxUnavailable": 0}),
         json!({"maxUnavailable": 5000}),
         json!({"maxUnavailable": "1%"}),
         json!({"maxUnavailable": "100%"}),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Component, ComponentError, ComponentInput, Facts, Workload, required_image};
+use super::{ComponentError, ComponentInput, Facts, Workload, required_image};
+use crate::render::catalogue::{APPS, ObjectName, object};
 use crate::{features::Feature, render::Warning};
 
 /// Variables of the config daemon that a config cannot set.
@@ -71,7 +72,9 @@ pub struct Variable {
 }
 
 impl ComponentInput for ConfigDaemon {
-    const COMPONENT: Component = Component::ConfigDaemon;
+    const NAME: &'static str = "config-daemon";
+    const OBJECTS: &'static [ObjectName] =
+        &[object(APPS, "DaemonSet", "sriov-network-config-daemon")];
 
     fn from_facts(facts: &Facts<'_>) -> Result<Option<Self>, ComponentError> {
         let settings = &facts.settings.components;

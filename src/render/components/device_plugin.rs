@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Component, ComponentError, ComponentInput, Facts, Workload, required_image};
+use super::{ComponentError, ComponentInput, Facts, Workload, required_image};
+use crate::render::catalogue::{APPS, CORE, ObjectName, RBAC, object};
 use crate::{api::DEVICE_PLUGIN_LABEL, features::Feature};
 
 /// Input of `templates/device-plugin`.
@@ -26,7 +27,15 @@ pub struct DevicePlugin {
 }
 
 impl ComponentInput for DevicePlugin {
-    const COMPONENT: Component = Component::DevicePlugin;
+    const NAME: &'static str = "device-plugin";
+    const OBJECTS: &'static [ObjectName] = &[
+        object(CORE, "ServiceAccount", "sriov-device-plugin"),
+        object(RBAC, "Role", "sriov-plugin"),
+        object(RBAC, "RoleBinding", "sriov-device-plugin"),
+        object(RBAC, "Role", "sriov-device-plugin-pod-access"),
+        object(RBAC, "RoleBinding", "sriov-device-plugin-pod-access"),
+        object(APPS, "DaemonSet", "sriov-device-plugin"),
+    ];
 
     fn from_facts(facts: &Facts<'_>) -> Result<Option<Self>, ComponentError> {
         let settings = &facts.settings.components;

@@ -6,9 +6,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Component, ComponentError, ComponentInput, Facts, Owners, Renderer,
+    ComponentError, ComponentInput, Facts, Owners, Renderer,
     webhook::{Webhook, WebhookInput},
 };
+use crate::render::catalogue::{ADMISSION, APPS, CORE, NETWORKING, ObjectName, RBAC, object};
 use crate::{
     features::Feature,
     render::{RenderError, conditions::MatchCondition},
@@ -32,7 +33,30 @@ pub struct Injector {
 }
 
 impl ComponentInput for Injector {
-    const COMPONENT: Component = Component::Injector;
+    const NAME: &'static str = "injector";
+    const OBJECTS: &'static [ObjectName] = &[
+        object(CORE, "Service", "network-resources-injector-service"),
+        object(CORE, "ServiceAccount", "network-resources-injector-sa"),
+        object(RBAC, "ClusterRole", "network-resources-injector"),
+        object(
+            RBAC,
+            "ClusterRoleBinding",
+            "network-resources-injector-role-binding",
+        ),
+        object(RBAC, "Role", "network-resources-injector"),
+        object(RBAC, "RoleBinding", "network-resources-injector"),
+        object(
+            NETWORKING,
+            "NetworkPolicy",
+            "network-resources-injector-allow-traffic-api-server",
+        ),
+        object(APPS, "DaemonSet", "network-resources-injector"),
+        object(
+            ADMISSION,
+            "MutatingWebhookConfiguration",
+            "network-resources-injector-config",
+        ),
+    ];
 
     fn from_facts(facts: &Facts<'_>) -> Result<Option<Self>, ComponentError> {
         if facts.config.enable_injector != Some(true) {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Component, ComponentError, ComponentInput, Facts};
+use super::{ComponentError, ComponentInput, Facts};
+use crate::render::catalogue::{MACHINE_CONFIGURATION, ObjectName, object};
 
 /// Input of `templates/machine-config`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -16,7 +17,12 @@ pub struct MachineConfig {
 }
 
 impl ComponentInput for MachineConfig {
-    const COMPONENT: Component = Component::MachineConfig;
+    const NAME: &'static str = "machine-config";
+    const OBJECTS: &'static [ObjectName] = &[object(
+        MACHINE_CONFIGURATION,
+        "MachineConfig",
+        "sriov-config-service",
+    )];
 
     fn from_facts(facts: &Facts<'_>) -> Result<Option<Self>, ComponentError> {
         if !facts.is_openshift() || !facts.is_systemd_mode() {

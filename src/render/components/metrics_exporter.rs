@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Component, ComponentError, ComponentInput, Facts, Workload, required_image};
+use super::{ComponentError, ComponentInput, Facts, Workload, required_image};
+use crate::render::catalogue::{APPS, CORE, MONITORING, ObjectName, RBAC, object};
 use crate::{
     features::Feature,
     render::Warning,
@@ -50,7 +51,28 @@ pub struct PrometheusInput {
 }
 
 impl ComponentInput for MetricsExporter {
-    const COMPONENT: Component = Component::MetricsExporter;
+    const NAME: &'static str = "metrics-exporter";
+    const OBJECTS: &'static [ObjectName] = &[
+        object(CORE, "ServiceAccount", "metrics-exporter-sa"),
+        object(RBAC, "Role", "metrics-exporter-role"),
+        object(RBAC, "RoleBinding", "metrics-exporter-rb"),
+        object(RBAC, "ClusterRole", "sriov-metrics-kube-rbac-role"),
+        object(
+            RBAC,
+            "ClusterRoleBinding",
+            "sriov-metrics-kube-rbac-rolebinding",
+        ),
+        object(CORE, "Service", "sriov-network-metrics-exporter-service"),
+        object(APPS, "DaemonSet", "sriov-network-metrics-exporter"),
+        object(RBAC, "Role", "prometheus-k8s"),
+        object(RBAC, "RoleBinding", "prometheus-k8s"),
+        object(
+            MONITORING,
+            "ServiceMonitor",
+            "sriov-network-metrics-exporter",
+        ),
+        object(MONITORING, "PrometheusRule", "sriov-vf-rules"),
+    ];
 
     fn from_facts(facts: &Facts<'_>) -> Result<Option<Self>, ComponentError> {
         if !facts.features.is_enabled(Feature::MetricsExporter) {

@@ -18,9 +18,7 @@ pub use metrics_exporter::MetricsExporter;
 pub use operator_webhook::OperatorWebhook;
 pub use webhook::DedicatedWebhook;
 
-use super::{
-    Component, ComponentError, ComponentInput, Desired, Facts, Owners, Rendered, Renderer,
-};
+use super::{ComponentError, ComponentInput, Facts, Owners, Renderer};
 
 /// What every workload of a component has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,37 +61,4 @@ fn required_image(image: &str, variable: &'static str) -> Result<String, Compone
     } else {
         Ok(image.to_owned())
     }
-}
-
-/// Renders a component if it is on.
-pub(super) fn render(
-    renderer: &Renderer,
-    component: Component,
-    facts: &Facts<'_>,
-    owners: &Owners,
-) -> Result<Desired, ComponentError> {
-    let render = match component {
-        Component::OperatorWebhook => render_as::<OperatorWebhook>,
-        Component::Injector => render_as::<Injector>,
-        Component::ConfigDaemon => render_as::<ConfigDaemon>,
-        Component::DevicePlugin => render_as::<DevicePlugin>,
-        Component::MetricsExporter => render_as::<MetricsExporter>,
-        Component::MachineConfig => render_as::<MachineConfig>,
-    };
-    render(renderer, facts, owners)
-}
-
-fn render_as<I: ComponentInput>(
-    renderer: &Renderer,
-    facts: &Facts<'_>,
-    owners: &Owners,
-) -> Result<Desired, ComponentError> {
-    let Some(input) = I::from_facts(facts)? else {
-        return Ok(Desired::Off);
-    };
-    Ok(Desired::On(Rendered {
-        objects: renderer.render(&input, owners)?,
-        created_once: input.created_once(renderer, owners)?,
-        warnings: input.warnings(),
-    }))
 }

@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::{
-    Component, ComponentError, ComponentInput, Facts,
+    ComponentError, ComponentInput, Facts,
     webhook::{Webhook, WebhookInput},
 };
+use crate::render::catalogue::{ADMISSION, APPS, CORE, NETWORKING, ObjectName, RBAC, object};
 use crate::{
     render::conditions::{self, MatchCondition},
     settings::FailurePolicy,
@@ -28,7 +29,31 @@ pub struct OperatorWebhook {
 }
 
 impl ComponentInput for OperatorWebhook {
-    const COMPONENT: Component = Component::OperatorWebhook;
+    const NAME: &'static str = "operator-webhook";
+    const OBJECTS: &'static [ObjectName] = &[
+        object(CORE, "Service", "operator-webhook-service"),
+        object(CORE, "ServiceAccount", "operator-webhook-sa"),
+        object(RBAC, "ClusterRole", "operator-webhook"),
+        object(RBAC, "ClusterRoleBinding", "operator-webhook-role-binding"),
+        object(RBAC, "Role", "operator-webhook"),
+        object(RBAC, "RoleBinding", "operator-webhook"),
+        object(
+            NETWORKING,
+            "NetworkPolicy",
+            "operator-webhook-allow-traffic-api-server",
+        ),
+        object(APPS, "DaemonSet", "operator-webhook"),
+        object(
+            ADMISSION,
+            "MutatingWebhookConfiguration",
+            "sriov-operator-webhook-config",
+        ),
+        object(
+            ADMISSION,
+            "ValidatingWebhookConfiguration",
+            "sriov-operator-webhook-config",
+        ),
+    ];
 
     fn from_facts(facts: &Facts<'_>) -> Result<Option<Self>, ComponentError> {
         if facts.config.enable_operator_webhook != Some(true) {

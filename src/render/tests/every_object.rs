@@ -161,7 +161,7 @@ fn a_component_without_its_image_keeps_none_of_the_others_back() {
 #[test]
 fn a_directory_of_templates_replaces_those_built_in() {
     let directory = tempfile::tempdir().unwrap();
-    for component in Component::DIRECTORIES {
+    for component in Component::directories() {
         let path = directory.path().join(component);
         std::fs::create_dir(&path).unwrap();
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: only\n  namespace: {{ namespace }}\n";

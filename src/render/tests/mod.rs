@@ -4,6 +4,7 @@ mod daemons;
 mod every_object;
 mod golden;
 mod properties;
+mod settings;
 mod variants;
 mod webhooks;
 

@@ -1,11 +1,20 @@
 //! TLS as configured: protocols, versions, suites, certificates that change, clients that must show theirs.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use rustls::{
-    CipherSuite, ClientConfig, NamedGroup, ProtocolVersion, SupportedProtocolVersion,
-    crypto::{CryptoProvider, aws_lc_rs},
+    CipherSuite, ClientConfig, ClientConnection, ConnectionTrafficSecrets, ContentType, NamedGroup,
+    ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion,
+    crypto::{
+        CryptoProvider, aws_lc_rs,
+        cipher::{OutboundChunks, OutboundPlainMessage},
+    },
+    pki_types::ServerName,
     version,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::timeout,
 };
 
 use super::support::*;
@@ -94,6 +103,69 @@ async fn other_settings_hold_for_the_connections_that_come_after() {
     assert_eq!(before.post("/echo", "2").await.unwrap(), ok("2"));
     let old = speaking(&server.authority, &[&version::TLS12]);
     assert!(server.connect_as(old).await.is_err());
+}
+
+/// The first message of a handshake, without the header of its record.
+fn hello(config: &ClientConfig) -> Vec<u8> {
+    let name = ServerName::try_from(NAME).unwrap();
+    let mut client = ClientConnection::new(Arc::new(config.clone()), name).unwrap();
+    let mut record = Vec::new();
+    client.write_tls(&mut record).unwrap();
+    record.split_off(5)
+}
+
+/// TLS 1.2 lets a client begin another handshake within a connection, which costs the server far more than the client.
+#[tokio::test]
+async fn a_client_that_renegotiates_is_refused_and_one_that_insists_is_dropped() {
+    let server = start(Options::default());
+    let suite = aws_lc_rs::cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256;
+    let provider = CryptoProvider {
+        cipher_suites: vec![suite],
+        ..aws_lc_rs::default_provider()
+    };
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&version::TLS12])
+        .unwrap()
+        .with_root_certificates(server.authority.roots())
+        .with_no_client_auth();
+    config.enable_secret_extraction = true;
+    let again = hello(&config);
+    let mut client = server.connect_as(config).await.unwrap();
+    assert_eq!(client.post("/echo", "x").await.unwrap(), ok("x"));
+
+    // No client of ours renegotiates, so from here on the records are made by hand, with the connection's own key.
+    let (mut stream, connection) = client.0.into_inner();
+    let secrets = connection.dangerous_extract_secrets().unwrap();
+    let (sequence, ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv }) = secrets.tx else {
+        panic!("another suite was negotiated");
+    };
+    let SupportedCipherSuite::Tls12(suite) = suite else {
+        panic!("it is no suite of TLS 1.2");
+    };
+    let mut encrypter = suite.aead_alg.encrypter(key, iv.as_ref(), &[]);
+    for number in 0..4 {
+        let message = OutboundPlainMessage {
+            typ: ContentType::Handshake,
+            version: ProtocolVersion::TLSv1_2,
+            payload: OutboundChunks::Single(&again),
+        };
+        let record = encrypter.encrypt(message, sequence + number).unwrap();
+        // It may be dropped already.
+        let _ = stream.write_all(&record.encode()).await;
+    }
+    let mut answer = Vec::new();
+    let ended = timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await;
+    assert!(ended.is_ok(), "the connection goes on");
+    // Whether it reads the rest or not, what it says are alerts, and no handshake begins.
+    let mut records = answer.as_slice();
+    while let [kind, _, _, high, low, rest @ ..] = records {
+        assert_eq!(*kind, u8::from(ContentType::Alert), "{answer:?}");
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        records = rest.get(length..).unwrap_or_default();
+    }
+    assert_eq!(server.metrics.ended_for("broken"), 1);
+    let mut other = server.connect().await;
+    assert_eq!(other.post("/echo", "y").await.unwrap(), ok("y"));
 }
 
 #[tokio::test]

@@ -267,10 +267,3 @@ async fn an_object_that_does_not_decode_is_set_aside_once_a_version() {
     mirror.api.put(NODES, node("odd", 3));
     mirror.until(&[("b", 2), ("odd", 3)]).await;
 }
-
-#[test]
-fn pauses_above_the_cap_still_differ() {
-    assert_eq!(capped(Duration::from_secs(3)), Duration::from_secs(3));
-    assert!(capped(Duration::from_secs(30)) < capped(Duration::from_secs(60)));
-    assert!(capped(Duration::from_secs(60)) < Duration::from_secs(20));
-}

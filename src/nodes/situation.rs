@@ -1,25 +1,24 @@
-//! How things stand with one node, by the stores alone. No I/O.
+//! How things stand with one node of a cluster: whether the config daemon runs on it, and what is wanted of it then.
 
 use std::collections::BTreeMap;
 
-use super::manages_bridges;
+use super::{
+    NodeView, Plan, plan,
+    rdma::{self, Mode, Pool},
+};
 use crate::{
     api::{DEVICE_PLUGIN_LABEL, SriovNetworkNodeStateSpec, SriovOperatorConfig},
-    nodes::{
-        NodeView, Plan, plan,
-        rdma::{self, Mode, Pool},
-    },
+    features::{Feature, Features},
     policy::{
         Cluster,
         cluster::{Node, Nodes},
         labels,
     },
-    stores::StateHead,
 };
 
 /// How things stand with a node.
 #[derive(Debug)]
-pub(super) enum Situation {
+pub enum Situation {
     /// There is no config: nobody runs a config daemon or a device plugin.
     NoConfig {
         /// Whether the node carries the label.
@@ -38,22 +37,25 @@ pub(super) enum Situation {
 
 /// What is wanted of a node.
 #[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) plan: Plan,
+pub struct Wanted {
+    /// What it is to be.
+    pub plan: Plan,
     /// The value of its label.
-    pub(super) label: Option<Box<str>>,
+    pub label: Option<Box<str>>,
     /// Why the RDMA mode stays as it is.
-    pub(super) rdma_note: Option<String>,
+    pub rdma_note: Option<String>,
     /// The uid of the config.
-    pub(super) owner: Box<str>,
+    pub owner: Box<str>,
 }
 
-pub(super) fn of(
+/// How things stand with the node called `name`. `rdma_mode` is what its state says now; `stored` is the spec of its
+/// state, of which a node without NICs keeps something.
+pub fn of<'a>(
     name: &str,
     cluster: &Cluster,
     config: Option<&SriovOperatorConfig>,
-    pools: &[Pool],
-    head: Option<&StateHead>,
+    pools: impl IntoIterator<Item = &'a Pool>,
+    rdma_mode: Option<&str>,
     stored: Option<&SriovNetworkNodeStateSpec>,
 ) -> Situation {
     let nodes = cluster.nodes();
@@ -71,7 +73,7 @@ pub(super) fn of(
     };
     let (rdma_mode, rdma_note) = match rdma::mode(pools, |key| nodes.value_of(node, key)) {
         Mode::Decided(mode) => (mode, None),
-        Mode::Kept(why) => (head.and_then(|head| head.rdma_mode.as_deref()), Some(why)),
+        Mode::Kept(why) => (rdma_mode, Some(why)),
     };
     let plan = plan(&NodeView {
         nics: cluster.nics(name).unwrap_or_default(),
@@ -91,9 +93,10 @@ pub(super) fn of(
 
 /// The labels of the nodes that the config daemon runs on: the config's, if it names any, else those of Linux workers. A
 /// malformed one is an error: it would select no node, and every node state would be stale.
-pub(super) fn daemon_selector(
-    config: &SriovOperatorConfig,
-) -> Result<BTreeMap<String, String>, String> {
+///
+/// # Errors
+/// The field with its fault.
+pub fn daemon_selector(config: &SriovOperatorConfig) -> Result<BTreeMap<String, String>, String> {
     let selector = config.spec.config_daemon_node_selector.as_ref();
     let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
         return Ok([
@@ -111,6 +114,12 @@ pub(super) fn daemon_selector(
         }
     }
     Ok(selector.clone())
+}
+
+/// Whether software bridges are managed.
+pub fn manages_bridges(config: &SriovOperatorConfig) -> bool {
+    Features::new(config.spec.feature_gates.iter().flatten())
+        .is_enabled(Feature::ManageSoftwareBridges)
 }
 
 fn selects(selector: &BTreeMap<String, String>, nodes: &Nodes, node: &Node) -> bool {
