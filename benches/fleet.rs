@@ -46,7 +46,7 @@ pub(crate) async fn measure(report: &mut Report, nodes: usize) -> Result<()> {
     let of = format!("{nodes} nodes, {POLICIES} policies");
 
     scene.operator.start()?;
-    let (took, writes) = settled(&scene, Instant::now(), 0).await?;
+    let (took, writes) = settled(&scene, Instant::now(), 0, nodes).await?;
     report.tell(
         format!("{of}: the first time, to the last write"),
         took,
@@ -91,7 +91,7 @@ pub(crate) async fn measure(report: &mut Report, nodes: usize) -> Result<()> {
         admin
             .merge(POLICY, name, &json!({ "spec": change }))
             .await?;
-        let (took, _) = settled(&scene, began, scene.writes()?.len()).await?;
+        let (took, _) = settled(&scene, began, scene.writes()?.len(), before + expected).await?;
         report.figure(
             format!("{what}: to the last write"),
             took,
@@ -140,12 +140,17 @@ fn policy(name: &str, rack: &str, priority: u8, vfs: u8) -> Value {
     })
 }
 
-/// Waits until nothing is written any more. Returns the seconds from `began` to the last write, and how many there were
+/// Waits until node states were written so many times in all, and nothing is written any more. Returns the seconds from `began` to the last write, and how many there were
 /// after the first `before`.
-async fn settled(scene: &Scene, began: Instant, before: usize) -> Result<(f64, usize)> {
+async fn settled(
+    scene: &Scene,
+    began: Instant,
+    before: usize,
+    states: usize,
+) -> Result<(f64, usize)> {
     let (mut seen, mut last) = (before, Instant::now());
     let mut at = 0.0;
-    while last.elapsed() < QUIET || (seen == before && began.elapsed() < QUIET) {
+    while last.elapsed() < QUIET || state_writes(scene)? < states {
         ensure!(began.elapsed() < PATIENCE, "it does not come to rest");
         tokio::time::sleep(Duration::from_millis(100)).await;
         let now = scene.writes()?.len();
