@@ -1,6 +1,6 @@
 //! The product behind a real API server, from an empty cluster to a large one.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Result;
 use serde_json::Value;
@@ -79,6 +79,7 @@ async fn grow(report: &mut Report, scene: &mut Scene, floor: &Floor, extent: Ext
     let empty = memory(scene.operator.process_id()?)?.0;
     report.tell("memory, empty cluster", empty, MIB);
     let mut curves = Curves::default();
+    let mut cpu = BTreeMap::new();
     curves.memory.push((0.0, empty));
     let mut loaded = 0;
     for &size in extent.sizes {
@@ -94,16 +95,13 @@ async fn grow(report: &mut Report, scene: &mut Scene, floor: &Floor, extent: Ext
         let cost = validation(report, scene, floor, size, extent).await?;
         curves.median.push((count(size), cost.p50));
         curves.cpu.push((count(size), cost.cpu));
+        cpu.insert(size, cost.cpu);
         if size == LARGE.min(extent.sizes.last().copied().unwrap_or(LARGE)) {
             leases::measure(report, scene, floor).await?;
         }
         restart(report, scene, size, &mut curves).await?;
     }
-    let at = |size: usize| {
-        let found = curves.cpu.iter().find(|(nodes, _)| *nodes == count(size));
-        found.map(|(_, cpu)| *cpu)
-    };
-    if let Some((large, small)) = at(10_000).zip(at(1_000)) {
+    if let Some((large, small)) = cpu.get(&10_000).zip(cpu.get(&1_000)) {
         report.figure(
             "a served validation's processor time, 10000 nodes to 1000",
             large / small,
