@@ -24,6 +24,7 @@ use super::probe::Probe;
 /// How often readiness is asked for, so that nobody waits for it.
 pub(crate) const PROBED_OFTEN: Duration = Duration::from_millis(50);
 /// About as rarely as by a kubelet: the probes of who measures are a part of every figure.
+#[allow(dead_code, reason = "only the bench asks for it")]
 pub(crate) const PROBED_RARELY: Duration = Duration::from_secs(2);
 /// Between two attempts to watch the Services. What a proxy misses while it waits, nobody can call.
 const RETRY_PERIOD: Duration = Duration::from_millis(200);

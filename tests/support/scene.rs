@@ -66,6 +66,7 @@ impl Scene {
     }
 
     /// The same, where its readiness is asked for about as rarely as by a kubelet: for who measures.
+    #[allow(dead_code, reason = "only the bench asks for it")]
     pub(crate) async fn calm(cluster: Cluster) -> Result<Self> {
         Self::probed(cluster, PROBED_RARELY).await
     }
