@@ -267,9 +267,15 @@ impl<'a> Texts<'a> {
                 })
             })
         };
-        config
-            .map(|config| json::indented(&config))
-            .map_err(|error| vec![Fault::invalid("spec", None::<()>, error.to_string())])
+        let config =
+            config.map_err(|error| vec![Fault::invalid("spec", None::<()>, error.to_string())])?;
+        json::indented(&config).ok_or_else(|| {
+            let most = json::LONGEST / 1024;
+            let detail = format!(
+                "the configuration of the network attachment definition is longer than {most} KiB with its line breaks: ipam, capabilities and metaPlugins have to be shorter"
+            );
+            vec![Fault::invalid("spec", None::<()>, detail)]
+        })
     }
 }
 

@@ -3,6 +3,12 @@
 
 use serde_json::value::RawValue;
 
+/// How deep the JSON of a field may be nested. CNI plugins need a handful of levels; each costs a longer indentation of
+/// every line within.
+const DEEPEST: usize = 64;
+/// How long a whole configuration may be, in bytes: the API server stores no object that is much larger.
+pub(super) const LONGEST: usize = 1024 * 1024;
+
 /// Why a text is not the JSON that it has to be, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {reason}")]
@@ -106,7 +112,13 @@ fn object_at(text: &str, from: usize) -> Result<(&RawValue, usize), Error> {
     }
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
     match values.next() {
-        Some(Ok(value)) => Ok((value, start + values.byte_offset())),
+        Some(Ok(value)) => match beyond(value.get(), DEEPEST) {
+            None => Ok((value, start + values.byte_offset())),
+            Some(at) => {
+                let reason = format!("nested deeper than {DEEPEST} levels");
+                Err(Error::at(text, start + at, reason))
+            }
+        },
         Some(Err(error)) => Err(Error::at(
             text,
             start + offset(rest, &error),
@@ -114,6 +126,26 @@ fn object_at(text: &str, from: usize) -> Result<(&RawValue, usize), Error> {
         )),
         None => Err(Error::at(text, start, "expected an object, found the end")),
     }
+}
+
+/// Where JSON is nested deeper than so many levels.
+fn beyond(json: &str, levels: usize) -> Option<usize> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, byte) in json.bytes().enumerate() {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' if depth == levels => return Some(at),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// What an error says, without the place, which it only knows relative to where parsing began.
@@ -147,15 +179,18 @@ fn is_space(c: char) -> bool {
 }
 
 /// The same JSON with one item a line, indented by four spaces a level, a blank after each colon; what is empty stays on
-/// one line. `json` must be JSON.
-pub(super) fn indented(json: &str) -> String {
-    let mut out = String::with_capacity(json.len() * 2);
+/// one line. `json` must be JSON. Nothing, if that is longer than [`LONGEST`].
+pub(super) fn indented(json: &str) -> Option<String> {
+    let mut out = String::with_capacity(json.len().min(LONGEST) * 2);
     let mut depth = 0_usize;
     let mut in_string = false;
     let mut escaped = false;
     // A bracket was opened and nothing has followed yet.
     let mut opened = false;
     for c in json.chars() {
+        if out.len() > LONGEST {
+            return None;
+        }
         if in_string {
             out.push(c);
             in_string = escaped || c != '"';
@@ -189,7 +224,7 @@ pub(super) fn indented(json: &str) -> String {
             }
         }
     }
-    out
+    Some(out)
 }
 
 fn new_line(out: &mut String, depth: usize) {
@@ -282,7 +317,28 @@ mod tests {
         let text = r#" {"a":[1.50,{"b":{ },"c":[ ]}] ,"d\"{":"x: [,]\\","e":null}"#;
         let expected = "{\n    \"a\": [\n        1.50,\n        {\n            \"b\": {},\n            \"c\": []\n        \
                         }\n    ],\n    \"d\\\"{\": \"x: [,]\\\\\",\n    \"e\": null\n}";
-        assert_eq!(indented(text), expected);
+        assert_eq!(indented(text).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_has_a_place() {
+        let nested = |levels: usize| format!("{}1{}", "{\"[\":".repeat(levels), "}".repeat(levels));
+        assert!(object(&nested(DEEPEST)).is_ok());
+        let reason = fault(object(&format!(" {}", nested(DEEPEST + 1))));
+        let column = 2 + DEEPEST * "{\"[\":".len();
+        assert_eq!(
+            reason,
+            format!("line 1, column {column}: nested deeper than 64 levels")
+        );
+        assert!(fault(objects(&nested(100_000))).ends_with("nested deeper than 64 levels"));
+    }
+
+    #[test]
+    fn what_nobody_could_store_is_not_laid_out() {
+        let items = format!("[{}1]", "1,".repeat(LONGEST / 4));
+        assert_eq!(indented(&items), None);
+        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(indented(&deep), None);
     }
 
     fn values() -> impl Strategy<Value = Value> {
@@ -305,9 +361,9 @@ mod tests {
         #[test]
         fn layout_changes_nothing_else(value in values()) {
             let text = value.to_string();
-            let laid_out = indented(&text);
+            let laid_out = indented(&text).unwrap();
             prop_assert_eq!(serde_json::from_str::<Value>(&laid_out).unwrap(), value);
-            prop_assert_eq!(indented(&laid_out), laid_out);
+            prop_assert_eq!(indented(&laid_out), Some(laid_out));
         }
 
         #[test]

@@ -4,7 +4,10 @@
 use serde::de::DeserializeOwned;
 
 use super::{Rules, Verdict, decode::Review};
-use crate::networks::{NetworkKind, NetworkRef, NetworkSpec, check};
+use crate::{
+    inject::label::is_dns_label,
+    networks::{NetworkKind, NetworkRef, NetworkSpec, check},
+};
 
 pub(super) fn validate<S: NetworkSpec + DeserializeOwned>(
     kind: NetworkKind,
@@ -23,6 +26,12 @@ pub(super) fn validate<S: NetworkSpec + DeserializeOwned>(
     let Some(spec) = review.decode::<S>(&required, verdict) else {
         return;
     };
+    if !review.name.is_empty() && !is_dns_label(review.name) {
+        verdict.warn(format!(
+            "metadata.name: {:?} cannot be named by pods: they name networks by lower case letters, digits and '-', at most 63 of them",
+            review.name
+        ));
+    }
     let network = NetworkRef {
         kind,
         namespace: review.namespace.to_owned(),

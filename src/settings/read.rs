@@ -184,7 +184,7 @@ pub(super) fn components<C: SettingsCommand>(
             "dedicated" => Some(AdmissionServing::Dedicated),
             _ => None,
         })?,
-        resource_prefix: reader.required(&table::RESOURCE_PREFIX, any)?,
+        resource_prefix: reader.required(&table::RESOURCE_PREFIX, parse::dns_subdomain)?,
         release_version: release_version.to_owned(),
         images: images(reader)?,
         image_pull_secrets: reader.read(&table::IMAGE_PULL_SECRETS, |text| {

@@ -60,6 +60,15 @@ fn defaults() {
 }
 
 #[test]
+fn a_resource_prefix_is_one_that_the_api_server_takes() {
+    assert!(read(&[], &[("RESOURCE_PREFIX", "nics.example.com")]).is_ok());
+    for prefix in ["a b", "a/b", "{{x}}", "a\"b", "-"] {
+        let refusal = refusal(&[], &[("RESOURCE_PREFIX", prefix)]);
+        assert!(refusal.contains("RESOURCE_PREFIX"), "{refusal}");
+    }
+}
+
+#[test]
 fn every_default_of_the_table_is_legal_when_it_is_written_out() {
     let environment: Vec<(&str, &str)> = SETTINGS
         .iter()

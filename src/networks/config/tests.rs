@@ -153,6 +153,25 @@ fn a_network_without_a_spec_is_one_without_a_resource() {
 }
 
 #[test]
+fn what_no_api_server_would_store_is_a_fault() {
+    let long = format!(r#"{{"ranges":[{}1]}}"#, "1,".repeat(300_000));
+    let spec =
+        json!({"resourceName": "r", "ipam": long, "capabilities": r#"{"a":"#.repeat(100_000)});
+    assert!(faults(NetworkKind::Sriov, "", &spec)[0].starts_with("spec.capabilities: "));
+    let spec = json!({"resourceName": "r", "ipam": spec["ipam"]});
+    let faults = faults(NetworkKind::Sriov, "", &spec);
+    assert!(faults[0].contains("longer than 1024 KiB"), "{faults:?}");
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(45_000), "}".repeat(45_000));
+    let spec = json!({"resourceName": "r", "ipam": deep});
+    let fault = &self::faults(NetworkKind::Sriov, "", &spec)[0];
+    assert!(
+        fault.contains("nested deeper than 64 levels"),
+        "{}",
+        &fault[fault.len() - 100..]
+    );
+}
+
+#[test]
 fn every_fault_is_told_with_its_field_and_place() {
     let spec =
         json!({"resourceName": "r", "ipam": "{", "capabilities": "[]", "metaPlugins": "{},"});

@@ -210,6 +210,11 @@ fn pools() {
 fn networks() {
     for kind in [Kind::Network, Kind::IbNetwork, Kind::OvsNetwork] {
         let network = |spec: Value| Asked::create(kind, "n", spec);
+        let dotted = Asked::create(kind, "a.b", json!({"resourceName": "r"}));
+        assert_allowed(
+            &dotted.verdict(&world(), &rules()),
+            &["\"a.b\" cannot be named by pods"],
+        );
         let to = |target: Value| network(json!({"resourceName": "r", "networkNamespace": target}));
         assert_allowed(&to(json!("tenant-a")).verdict(&world(), &rules()), &[]);
         assert_allowed(
