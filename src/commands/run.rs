@@ -232,8 +232,10 @@ fn operate(
     writing(supervisor, "operator", async move {
         controller::run(Arc::new(reconciler), following, stopping).await;
     });
+    // What concerns nodes may concern thousands at a time. The Lease and reviews do not wait for it.
+    let for_nodes = client::bounded_calls(client);
     let parts = nodes::Parts {
-        client: client.clone(),
+        client: for_nodes.clone(),
         namespace: namespace.clone(),
         stores: followed.cluster,
         events: events.clone(),
@@ -257,7 +259,11 @@ fn operate(
         let start = |queue: &_| Networks::start(&client, &setting, &telling, &metrics, queue);
         controllers::run(start, following, Arc::clone(&metrics), stopping).await;
     });
-    drain(supervisor, clients, settings, &events, serving, leadership);
+    let clients = Clients {
+        client: for_nodes,
+        once: clients.once.clone(),
+    };
+    drain(supervisor, &clients, settings, &events, serving, leadership);
     Ok(())
 }
 
