@@ -387,7 +387,7 @@ impl Controller for NodePolicies {
 
     const NAME: &'static str = "sriovnetworknodepolicy";
     // Writes of the ConfigMap are shared by the nodes that wait for one.
-    const WORKERS: usize = 128;
+    const WORKERS: usize = 256;
 
     async fn reconcile(&self, key: &Key) -> Result<Outcome, Error> {
         if self.stores.filled().is_err() {
