@@ -7,7 +7,6 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tower::{limit::ConcurrencyLimit, service_fn};
 
 use crate::settings::SecretNames;
 
@@ -16,8 +15,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may be silent while an answer or an event is awaited. A watch that has nothing to tell says so
 /// each minute; whoever says nothing at all is dead, or half of the connection is.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
-/// What keeps an API server busy that needs milliseconds for a write.
-const CALLS_AT_A_TIME: usize = 24;
 /// The oldest Kubernetes that knows match conditions: without them a dead backend could block deletions.
 const OLDEST: (u32, u32) = (1, 30);
 
@@ -32,18 +29,6 @@ pub(super) async fn connect_once(kubeconfig: &[PathBuf]) -> Result<Client> {
     let mut config = config(kubeconfig).await?;
     config.default_retry = false;
     build(config)
-}
-
-/// The same client for those who may have hundreds of calls to make at a time. Each call under way takes a connection of its
-/// own, here and at the API server, so that only some are; a watch counts until its answer begins.
-pub(super) fn bounded_calls(client: &Client) -> Client {
-    let inner = client.clone();
-    let service = service_fn(move |request| {
-        let client = inner.clone();
-        async move { client.send(request).await }
-    });
-    let bounded = ConcurrencyLimit::new(service, CALLS_AT_A_TIME);
-    Client::new(bounded, client.default_namespace())
 }
 
 fn build(config: Config) -> Result<Client> {

@@ -232,10 +232,8 @@ fn operate(
     writing(supervisor, "operator", async move {
         controller::run(Arc::new(reconciler), following, stopping).await;
     });
-    // What concerns nodes may concern thousands at a time. The Lease and reviews do not wait for it.
-    let for_nodes = client::bounded_calls(client);
     let parts = nodes::Parts {
-        client: for_nodes.clone(),
+        client: client.clone(),
         namespace: namespace.clone(),
         stores: followed.cluster,
         events: events.clone(),
@@ -259,11 +257,7 @@ fn operate(
         let start = |queue: &_| Networks::start(&client, &setting, &telling, &metrics, queue);
         controllers::run(start, following, Arc::clone(&metrics), stopping).await;
     });
-    let clients = Clients {
-        client: for_nodes,
-        once: clients.once.clone(),
-    };
-    drain(supervisor, &clients, settings, &events, serving, leadership);
+    drain(supervisor, clients, settings, &events, serving, leadership);
     Ok(())
 }
 

@@ -33,6 +33,7 @@ use self::{
 };
 use super::{
     Controller, Error, Outcome, Queue,
+    calls::bounded,
     drift::{Cause, Drift},
 };
 use crate::{
@@ -180,12 +181,13 @@ impl NodePolicies {
             }
         });
         queue.add(Key::Everything);
+        let calls = bounded(client);
         let controller = Self {
             stores: Arc::clone(&parts.stores),
             config,
             pools,
-            plugin: PluginConfig::new(client, namespace, plugin_map, written),
-            writer: Writer::new(client, namespace),
+            plugin: PluginConfig::new(&calls, namespace, plugin_map, written),
+            writer: Writer::new(&calls, namespace),
             told: Told::new(client, namespace, parts.events.clone()),
             drift: Drift::new("node-states", &parts.metrics),
             queue: queue.clone(),
