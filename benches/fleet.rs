@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::{
@@ -46,7 +46,8 @@ pub(crate) async fn measure(report: &mut Report, nodes: usize) -> Result<()> {
     let of = format!("{nodes} nodes, {POLICIES} policies");
 
     scene.operator.start()?;
-    let (took, writes) = settled(&scene, Instant::now(), 0, nodes).await?;
+    let mut written = Written::default();
+    let took = written.settled(&scene, Instant::now(), nodes).await?;
     report.tell(
         format!("{of}: the first time, to the last write"),
         took,
@@ -54,7 +55,7 @@ pub(crate) async fn measure(report: &mut Report, nodes: usize) -> Result<()> {
     );
     report.tell(
         format!("{of}: the first time, writes"),
-        count(writes),
+        count(written.all),
         "writes",
     );
     let process = scene.operator.process_id()?;
@@ -86,28 +87,28 @@ pub(crate) async fn measure(report: &mut Report, nodes: usize) -> Result<()> {
             5.0,
         ),
     ] {
-        let before = state_writes(&scene)?;
+        let before = written.states;
         let began = Instant::now();
         admin
             .merge(POLICY, name, &json!({ "spec": change }))
             .await?;
-        let (took, _) = settled(&scene, began, scene.writes()?.len(), before + expected).await?;
+        let took = written.settled(&scene, began, before + expected).await?;
         report.figure(
             format!("{what}: to the last write"),
             took,
             "s",
             Bar::AtMost(limit),
         );
-        let written = state_writes(&scene)? - before;
+        let states = written.states - before;
         report.figure(
             format!("{what}: node states written"),
-            count(written),
+            count(states),
             "writes",
             Bar::AtMost(count(expected)),
         );
         ensure!(
-            written >= expected,
-            "{what}: {written} of {expected} node states are written"
+            states >= expected,
+            "{what}: {states} of {expected} node states are written"
         );
     }
     let (held, most) = memory(process)?;
@@ -140,37 +141,41 @@ fn policy(name: &str, rack: &str, priority: u8, vfs: u8) -> Value {
     })
 }
 
-/// Waits until node states were written so many times in all, and nothing is written any more. Returns the seconds from `began` to the last write, and how many there were
-/// after the first `before`.
-async fn settled(
-    scene: &Scene,
-    began: Instant,
-    before: usize,
+/// What the product has written so far.
+#[derive(Default)]
+struct Written {
+    /// How far the log of calls was read.
+    offset: u64,
+    all: usize,
+    /// Writes of node states.
     states: usize,
-) -> Result<(f64, usize)> {
-    let (mut seen, mut last) = (before, Instant::now());
-    let mut at = 0.0;
-    while last.elapsed() < QUIET || state_writes(scene)? < states {
-        ensure!(began.elapsed() < PATIENCE, "it does not come to rest");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let now = scene.writes()?.len();
-        if now != seen {
-            (seen, last) = (now, Instant::now());
-            at = began.elapsed().as_secs_f64();
-        }
-    }
-    Ok((
-        at,
-        seen.checked_sub(before)
-            .context("the log of calls was cut")?,
-    ))
 }
 
-/// How many times a node state was written.
-fn state_writes(scene: &Scene) -> Result<usize> {
-    let writes = scene.writes()?;
-    Ok(writes
-        .iter()
-        .filter(|call| call.uri.contains("/sriovnetworknodestates/"))
-        .count())
+impl Written {
+    /// Waits until node states were written so many times in all, and nothing is written any more. Returns the seconds
+    /// from `began` to the last write.
+    async fn settled(&mut self, scene: &Scene, began: Instant, states: usize) -> Result<f64> {
+        let mut last = Instant::now();
+        let mut at = 0.0;
+        while last.elapsed() < QUIET || self.states < states {
+            ensure!(began.elapsed() < PATIENCE, "it does not come to rest");
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            let before = self.all;
+            self.count(scene)?;
+            if self.all != before {
+                last = Instant::now();
+                at = began.elapsed().as_secs_f64();
+            }
+        }
+        Ok(at)
+    }
+
+    fn count(&mut self, scene: &Scene) -> Result<()> {
+        let calls = scene.cluster.calls_from(&mut self.offset)?;
+        for call in calls.iter().filter(|call| call.is_write()) {
+            self.all += 1;
+            self.states += usize::from(call.uri.contains("/sriovnetworknodestates/"));
+        }
+        Ok(())
+    }
 }

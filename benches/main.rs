@@ -18,8 +18,8 @@
 //! world        <- generated nodes, node states, policies, networks and reviews
 //! ```
 //!
-//! `BENCH_QUICK=1` leaves out what takes long; `cargo bench --bench bench -- fleet` runs that part alone. Everything is
-//! bounded in count and time.
+//! `BENCH_QUICK=1` leaves out what takes long; `cargo bench --bench bench -- fleet 1000` runs that part alone, of so many
+//! nodes. Everything is bounded in count and time.
 
 #[allow(
     dead_code,
@@ -62,8 +62,8 @@ fn main() -> ExitCode {
             .context("a count")
             .and_then(|count| instructions::run(name, count))
             .map(|()| true),
-        ["fleet", ..] => bench(true),
-        _ => bench(false),
+        ["fleet", ref more @ ..] => bench(true, more.first().and_then(|nodes| nodes.parse().ok())),
+        _ => bench(false, None),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -75,8 +75,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures everything, or only how a large cluster follows its policies. Returns whether every bar is met.
-fn bench(only_fleet: bool) -> Result<bool> {
+/// Measures everything, or only how a large cluster follows its policies, of so many nodes if that is said. Returns
+/// whether every bar is met.
+fn bench(only_fleet: bool, nodes: Option<usize>) -> Result<bool> {
     let mut report = Report::default();
     let quick = std::env::var_os("BENCH_QUICK").is_some_and(|quick| !quick.is_empty());
     let extent = if quick { extent::QUICK } else { extent::WHOLE };
@@ -94,7 +95,8 @@ fn bench(only_fleet: bool) -> Result<bool> {
         if !only_fleet {
             sizes::measure(&mut report, extent).await?;
         }
-        fleet::measure(&mut report, extent.fleet).await
+        let nodes = nodes.unwrap_or(extent.fleet);
+        fleet::measure(&mut report, nodes).await
     });
     report.finish()?;
     outcome?;

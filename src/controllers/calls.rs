@@ -7,11 +7,27 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, PatchParams, PostParams, Preconditions},
     discovery::Scope,
 };
+use tower::{limit::ConcurrencyLimit, service_fn};
 
 use crate::apply::FIELD_MANAGER;
 
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What keeps an API server busy that needs milliseconds for a write.
+const AT_A_TIME: usize = 16;
+
+/// The same client for a controller that may have hundreds of calls to make at a time. Each call under way takes a connection
+/// of its own, here and at the API server, so that only some are. Watches are no matter of it: they must not wait for calls.
+pub(super) fn bounded(client: &Client) -> Client {
+    let inner = client.clone();
+    let service = service_fn(move |request| {
+        let client = inner.clone();
+        async move { client.send(request).await }
+    });
+    let bounded = ConcurrencyLimit::new(service, AT_A_TIME);
+    Client::new(bounded, client.default_namespace())
+}
 
 /// Why a call did not do what it was to do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -216,4 +232,47 @@ fn said(status: &kube::core::Status) -> String {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use futures::future::join_all;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_some_calls_are_under_way_at_a_time_and_all_are_made() {
+        let (now, most, all) = <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+        let api = service_fn({
+            let (now, most, all) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&all));
+            move |_: Request<Body>| {
+                let (now, most, all) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&all));
+                async move {
+                    most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    sleep(Duration::from_millis(10)).await;
+                    now.fetch_sub(1, Ordering::Relaxed);
+                    all.fetch_add(1, Ordering::Relaxed);
+                    Ok::<_, Infallible>(Response::new(Body::empty()))
+                }
+            }
+        });
+        let client = bounded(&Client::new(api, "ns"));
+        let ask = || client.send(Request::new(Body::empty()));
+        for answer in join_all((0..100).map(|_| ask())).await {
+            answer.unwrap();
+        }
+        assert_eq!(all.load(Ordering::Relaxed), 100);
+        assert_eq!(most.load(Ordering::Relaxed), AT_A_TIME);
+    }
 }

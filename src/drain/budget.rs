@@ -9,6 +9,8 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Deserializer};
+
 use crate::{
     api::SriovNetworkPoolConfigSpec,
     policy::{
@@ -22,9 +24,32 @@ const WITHOUT_POOL: usize = 1;
 /// How many names a message lists.
 const NAMED: usize = 3;
 
-/// The labels of a node.
-pub type Labels = BTreeMap<Box<str>, Box<str>>;
 type Name = Arc<str>;
+
+/// The labels of a node. One text, `key=value` a line and sorted by key, since those of every node are kept: neither keys
+/// nor values hold `=` or line ends. Clones are the same text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels(Arc<str>);
+
+impl Labels {
+    /// The value of a label.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0
+            .lines()
+            .find_map(|label| label.strip_prefix(key)?.strip_prefix('='))
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let labels = Option::<BTreeMap<String, String>>::deserialize(deserializer)?;
+        let mut text = String::new();
+        for (key, value) in labels.unwrap_or_default() {
+            text.extend([&*key, "=", &*value, "\n"]);
+        }
+        Ok(Self(text.into()))
+    }
+}
 
 /// A pool, cut down to what limits draining.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +90,9 @@ impl Pool {
     /// A pool whose selector is not understood selects no node; its nodes count as being in no pool, of which one may
     /// be drained at a time.
     fn selects(&self, labels: &Labels) -> bool {
-        let value_of = |key: &str| labels.get(key).map(|value| &**value);
         self.selector
             .as_ref()
-            .is_ok_and(|selector| selector.matches(value_of))
+            .is_ok_and(|selector| selector.matches(|key| labels.get(key)))
     }
 }
 
@@ -157,7 +181,7 @@ pub struct Budget {
 #[derive(Clone, Debug, Default)]
 struct Entry {
     /// None while only the node's state is known.
-    labels: Option<Arc<Labels>>,
+    labels: Option<Labels>,
     /// The pools that select it, by index.
     pools: Vec<usize>,
     /// Its state says that it is being drained or is drained.
@@ -183,7 +207,7 @@ impl Budget {
         let names: Vec<Name> = self.nodes.keys().cloned().collect();
         for name in &names {
             if let Some(mut entry) = self.nodes.remove(name) {
-                entry.pools = self.selecting(entry.labels.as_deref());
+                entry.pools = self.selecting(entry.labels.as_ref());
                 self.count_in(name, &entry);
                 self.nodes.insert(Arc::clone(name), entry);
             }
@@ -193,12 +217,12 @@ impl Budget {
     }
 
     /// Takes in a node with its labels, or that it is gone. Returns whom to ask again.
-    pub fn set_node(&mut self, name: &str, labels: Option<&Arc<Labels>>) -> Vec<Name> {
+    pub fn set_node(&mut self, name: &str, labels: Option<&Labels>) -> Vec<Name> {
         let known = self.nodes.get(name).and_then(|entry| entry.labels.as_ref());
         if known == labels {
             return Vec::new();
         }
-        let pools = self.selecting(labels.map(|labels| &**labels));
+        let pools = self.selecting(labels);
         self.change(name, |entry| {
             entry.labels = labels.cloned();
             entry.pools = pools;
@@ -387,8 +411,34 @@ mod tests {
             .collect()
     }
 
-    fn role(role: &str) -> Arc<Labels> {
-        Arc::new([("role".into(), role.into())].into())
+    fn role(role: &str) -> Labels {
+        serde_json::from_value(json!({"role": role})).unwrap()
+    }
+
+    #[test]
+    fn labels_are_told_apart_by_their_whole_key() {
+        let labels: Labels = serde_json::from_str(
+            r#"{"role": "bm", "ro": "", "example.com/role": "vm", "r\u006flle": "x"}"#,
+        )
+        .unwrap();
+        for (key, value) in [
+            ("role", Some("bm")),
+            ("ro", Some("")),
+            ("example.com/role", Some("vm")),
+            ("rolle", Some("x")),
+            ("rol", None),
+            ("", None),
+        ] {
+            assert_eq!(labels.get(key), value, "{key}");
+        }
+        let in_another_order: Labels = serde_json::from_str(
+            r#"{"example.com/role": "vm", "rolle": "x", "role": "bm", "ro": ""}"#,
+        )
+        .unwrap();
+        assert_eq!(labels, in_another_order);
+        let none: Labels = serde_json::from_str("null").unwrap();
+        assert_eq!(none, Labels::default());
+        assert_eq!(none.get("role"), None);
     }
 
     fn of(role: &str, most: Value) -> Value {
@@ -553,8 +603,7 @@ mod tests {
             ("q", json!({"nodeSelector": {"matchLabels": {"both": ""}}})),
         ];
         let mut budget = budget(&all, 3);
-        let mut both = role("bm");
-        Arc::make_mut(&mut both).insert("both".into(), "".into());
+        let both = serde_json::from_value(json!({"role": "bm", "both": ""})).unwrap();
         budget.set_node("a-first", Some(&both));
         assert!(matches!(
             budget.claim("a-first"),

@@ -9,7 +9,7 @@ use std::{
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Budget, Pool};
+use super::{Budget, Pool, budget::Labels};
 
 const NODES: usize = 6;
 
@@ -82,7 +82,7 @@ impl World {
         let pool = Pool::new("pool", &serde_json::from_value(spec).unwrap()).unwrap();
         self.budget.set_pools(vec![pool]);
         for (node, busy) in &self.truth {
-            self.budget.set_node(&name(*node), Some(&Arc::default()));
+            self.budget.set_node(&name(*node), Some(&Labels::default()));
             self.budget.set_busy(&name(*node), *busy);
         }
         self.queue.clone_from(&self.asking);
@@ -152,7 +152,7 @@ impl World {
         let woken = match self.news.entry(node).or_default().pop_front() {
             Some(News::Busy(busy)) => self.budget.set_busy(&name(node), busy),
             Some(News::Present(present)) => {
-                let labels = present.then(Arc::default);
+                let labels = present.then(Labels::default);
                 self.budget.set_node(&name(node), labels.as_ref())
             }
             None => return,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Platforms whose virtual machines get virtual functions as if they were NICs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Provider {
     /// `openstack`
     OpenStack,
@@ -28,7 +28,7 @@ impl Provider {
 
 /// The network of a virtual machine's NIC: `openstack/NetworkID:<id>` or `aws/NetworkID:<id>`, blanks around the
 /// colon and at both ends aside.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NetFilter {
     /// The platform.
     pub provider: Provider,

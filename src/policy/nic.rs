@@ -18,7 +18,7 @@ pub const MELLANOX: &str = "15b3";
 pub const MELLANOX_MAX_VFS: i64 = 128;
 
 /// A physical function of a node. Decodes from an item of `status.interfaces`, virtual functions left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Nic {
     /// Name of the network device; may be empty.

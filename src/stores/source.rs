@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use super::object::{Object, Page};
 use crate::watching::{CustomKind, is_unknown_kind};
 
-/// Objects a page of a list: a few megabytes of nodes.
-const PAGE_SIZE: u32 = 250;
+/// Objects a page of a list: a megabyte of nodes. Several stores are filled at the same time.
+const PAGE_SIZE: u32 = 100;
 /// What one page may take.
 const PAGE_WITHIN: Duration = Duration::from_secs(30);
 

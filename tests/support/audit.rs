@@ -1,7 +1,11 @@
 //! The API server's audit log, kept for the ServiceAccounts of the operator's namespace only: what the product
 //! wrote, how often, and what it was not allowed to do.
 
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -56,12 +60,20 @@ pub(crate) fn policy() -> Value {
     })
 }
 
-/// All calls so far, oldest first.
-pub(crate) fn read(log: &Path) -> Result<Vec<Call>> {
-    let content = std::fs::read_to_string(log)
-        .with_context(|| format!("failed to read {}", log.display()))?;
-    let complete = content.rfind('\n').map_or("", |end| &content[..end]);
-    complete
+/// The calls from `offset` of the log on, oldest first. `offset` moves behind them, so that what was read is not read again.
+pub(crate) fn read(log: &Path, offset: &mut u64) -> Result<Vec<Call>> {
+    let read = |offset| -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(log)?;
+        file.seek(SeekFrom::Start(offset))?;
+        let mut content = Vec::new();
+        file.read_to_end(&mut content)?;
+        Ok(content)
+    };
+    let mut content = read(*offset).with_context(|| format!("failed to read {}", log.display()))?;
+    let complete = content.iter().rposition(|byte| *byte == b'\n');
+    content.truncate(complete.map_or(0, |end| end + 1));
+    *offset += u64::try_from(content.len())?;
+    str::from_utf8(&content)?
         .lines()
         .map(|line| {
             let event: Value = serde_json::from_str(line)?;

@@ -126,8 +126,7 @@ impl MachinePools {
         self.stores.nodes.look(|nodes| {
             nodes.values().any(|node| {
                 let labels = &node.metadata.labels;
-                let value_of = |key: &str| labels.get(key).map(|value| &**value);
-                is_asking(node.wanted()) && selector.matches(value_of)
+                is_asking(node.wanted()) && selector.matches(|key| labels.get(key))
             })
         })
     }

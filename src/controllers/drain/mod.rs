@@ -33,7 +33,10 @@ use self::{
     objects::{Node, State},
     stores::Stores,
 };
-use super::{Controller, Error, Outcome, Queue, calls::Answer};
+use super::{
+    Controller, Error, Outcome, Queue,
+    calls::{Answer, bounded},
+};
 use crate::{
     api::DEFAULT_CONFIG_NAME,
     drain::{Cordon, DRAIN_COMPLETE, IDLE, Request, Step, next, protocol},
@@ -102,7 +105,7 @@ impl Drains {
         let Clients { client, once } = clients;
         let namespace = &setting.namespace;
         let (stores, mirrors) = Stores::start(client, namespace, setting.is_openshift, queue);
-        let calls = Calls::new(client.clone(), once.clone(), namespace);
+        let calls = Calls::new(bounded(client), once.clone(), namespace);
         queue.add(Key::Pauses);
         // By then it is known what is held up.
         queue.add_after(Key::Report, SETTLE);

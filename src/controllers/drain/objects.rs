@@ -1,8 +1,8 @@
 //! What is decoded of the objects that a drain looks at.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
     api::pool_config::LabelSelector,
@@ -26,14 +26,10 @@ pub(super) struct NodeMeta {
     pub(super) uid: Box<str>,
     pub(super) resource_version: Box<str>,
     /// Shared with the budget.
-    #[serde(default, deserialize_with = "shared")]
-    pub(super) labels: Arc<Labels>,
+    #[serde(default)]
+    pub(super) labels: Labels,
     #[serde(default)]
     pub(super) annotations: Option<NodeAnnotations>,
-}
-
-fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Labels>, D::Error> {
-    Option::<Labels>::deserialize(deserializer).map(|labels| Arc::new(labels.unwrap_or_default()))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

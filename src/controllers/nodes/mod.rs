@@ -33,6 +33,7 @@ use self::{
 };
 use super::{
     Controller, Error, Outcome, Queue,
+    calls::bounded,
     drift::{Cause, Drift},
 };
 use crate::{
@@ -180,12 +181,13 @@ impl NodePolicies {
             }
         });
         queue.add(Key::Everything);
+        let calls = bounded(client);
         let controller = Self {
             stores: Arc::clone(&parts.stores),
             config,
             pools,
-            plugin: PluginConfig::new(client, namespace, plugin_map, written),
-            writer: Writer::new(client, namespace),
+            plugin: PluginConfig::new(&calls, namespace, plugin_map, written),
+            writer: Writer::new(&calls, namespace),
             told: Told::new(client, namespace, parts.events.clone()),
             drift: Drift::new("node-states", &parts.metrics),
             queue: queue.clone(),
@@ -387,7 +389,7 @@ impl Controller for NodePolicies {
 
     const NAME: &'static str = "sriovnetworknodepolicy";
     // Writes of the ConfigMap are shared by the nodes that wait for one.
-    const WORKERS: usize = 128;
+    const WORKERS: usize = 256;
 
     async fn reconcile(&self, key: &Key) -> Result<Outcome, Error> {
         if self.stores.filled().is_err() {

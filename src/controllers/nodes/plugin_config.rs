@@ -1,16 +1,20 @@
 //! Reads and writes the `ConfigMap` `device-plugin-config`. Keys are written one by one by merge patches, so that nobody
-//! else's are touched; nodes that wait at the same time share a patch, since the object is large in a large cluster.
+//! else's are touched; the object is large in a large cluster, so that it is not written often, and nodes that wait
+//! meanwhile share a patch.
 //!
 //! A plugin that has to be restarted for a new configuration is noted in an annotation by the same patch, and the note
 //! goes when that is done: no restart is lost when this process ends in between.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, api::Patch, core::Request};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until},
+};
 use tracing::{debug, info};
 
 use super::{
@@ -28,6 +32,8 @@ use crate::{
 pub(super) const NAME: &str = DEVICE_PLUGIN_CONFIG.name;
 /// The most nodes of one patch, which bounds the annotation.
 const MOST_EDITS: usize = 500;
+/// From the end of a write to the next.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// What the last write made, until the store shows it.
 #[derive(Clone, Default)]
@@ -89,7 +95,8 @@ pub(super) struct PluginConfig {
     namespace: String,
     written: Written,
     waiting: Mutex<Vec<Waiting>>,
-    turn: tokio::sync::Mutex<()>,
+    /// When the last write ended.
+    turn: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl PluginConfig {
@@ -131,8 +138,8 @@ impl PluginConfig {
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().push((edit, sender));
         {
-            let _turn = self.turn.lock().await;
-            self.write(owner).await;
+            let mut last = self.turn.lock().await;
+            self.write(owner, &mut last).await;
         }
         // Whoever had a turn has taken the edit, and answered.
         receiver
@@ -161,17 +168,18 @@ impl PluginConfig {
     }
 
     /// Writes what waits.
-    async fn write(&self, owner: &str) {
-        loop {
+    async fn write(&self, owner: &str, last: &mut Option<Instant>) {
+        while !self.waiting.lock().is_empty() {
+            if let Some(last) = *last {
+                sleep_until(last + PAUSE).await;
+            }
             let batch: Vec<Waiting> = {
                 let mut waiting = self.waiting.lock();
                 let count = waiting.len().min(MOST_EDITS);
                 waiting.drain(..count).collect()
             };
-            if batch.is_empty() {
-                return;
-            }
             self.write_batch(batch, owner).await;
+            *last = Some(Instant::now());
         }
     }
 
@@ -255,7 +263,54 @@ impl PluginConfig {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicU64, Ordering},
+    };
+
+    use futures::future::join_all;
+    use http::{Request as Asked, Response};
+    use kube::client::Body;
+    use tokio::time::sleep;
+    use tower::service_fn;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_follows_soon_after_a_write_shares_the_next() {
+        let writes: Arc<AtomicU64> = Arc::default();
+        let api = service_fn({
+            let writes = Arc::clone(&writes);
+            move |_: Asked<Body>| {
+                let version = writes.fetch_add(1, Ordering::Relaxed).to_string();
+                let map = json!({"metadata": {"uid": "u", "resourceVersion": version}});
+                let answer = Response::new(Body::from(map.to_string().into_bytes()));
+                async { Ok::<_, Infallible>(answer) }
+            }
+        });
+        let client = Client::new(api, "ns");
+        let (store, _) = Objects::mirror_one(&client, NAME, "/path".into(), |_| {});
+        let config = PluginConfig::new(&client, "ns", store, Written::default());
+        let edit = async |node: &str, after: u64| {
+            sleep(Duration::from_millis(after)).await;
+            let text = || "{}".to_owned();
+            config
+                .edit(Edit::put(node, text(), text(), false), "o")
+                .await
+        };
+        let (began, count) = (Instant::now(), || writes.load(Ordering::Relaxed));
+        edit("a", 0).await.unwrap();
+        assert!(began.elapsed() < PAUSE, "the first waits for nothing");
+        let soon = [("b", 0), ("c", 100), ("d", 300)];
+        for outcome in join_all(soon.map(|(node, after)| edit(node, after))).await {
+            outcome.unwrap();
+        }
+        assert!(began.elapsed() >= PAUSE);
+        assert_eq!(count(), 2);
+        edit("e", 2_000).await.unwrap();
+        assert_eq!(count(), 3);
+        assert!(began.elapsed() < PAUSE + Duration::from_millis(2_300));
+    }
 
     #[test]
     fn what_was_written_counts_until_the_store_shows_it_or_it_is_gone() {

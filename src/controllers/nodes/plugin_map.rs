@@ -14,7 +14,7 @@ pub(super) const RESTARTS: &str = "sriovnetwork.openshift.io/device-plugin-resta
 /// The API server's limit is 1 MiB for all values.
 const MOST_BYTES: usize = 1_000_000;
 /// From here on nothing is spelled out that means nothing.
-const TERSE_FROM: usize = 700_000;
+const TERSE_FROM: usize = 500_000;
 
 /// The `ConfigMap` as it is held.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -250,6 +250,26 @@ mod tests {
         assert_eq!(json!(change.left_out), json!(["b"]));
         assert_eq!(json!(change.data), json!({"a": "t"}));
         assert_eq!(change.restarts, None);
+    }
+
+    #[test]
+    fn two_resources_on_each_of_five_thousand_nodes_have_room() {
+        // The lengths of two resources that are chosen by the names of their physical functions.
+        let (full, terse) = ("x".repeat(244), "x".repeat(134));
+        let what = || What::Put {
+            full: full.clone(),
+            terse: terse.clone(),
+            restart: false,
+        };
+        let edits: Vec<Edit> = (0..5_000)
+            .map(|number| Edit {
+                node: format!("node-{number:05}").into(),
+                what: what(),
+            })
+            .collect();
+        let change = Change::of(None, &edits);
+        assert_eq!(change.data.len(), 5_000);
+        assert!(change.left_out.is_empty());
     }
 
     #[test]

@@ -6,9 +6,10 @@
 
 mod dump;
 mod nodes;
+mod reports;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -17,6 +18,7 @@ use serde::Deserialize;
 #[cfg(test)]
 pub(crate) use self::nodes::work;
 pub use self::nodes::{Node, Nodes, Selection};
+use self::reports::Reports;
 use super::{
     SetAside,
     nic::Nic,
@@ -43,7 +45,7 @@ pub struct ReportedState {
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     nodes: Nodes,
-    states: HashMap<Box<str>, Box<[Nic]>>,
+    states: Reports,
     in_progress: BTreeSet<Box<str>>,
     policies: BTreeMap<Box<str>, Arc<ParsedPolicy>>,
     /// Policies that are not understood, with the reason.
@@ -82,15 +84,7 @@ impl Cluster {
         }
         let mut nics = state.interfaces;
         nics.sort_by(|a, b| (&a.pci_address, &a.name).cmp(&(&b.pci_address, &b.name)));
-        let nics = nics.into_boxed_slice();
-        if let Some(known) = self.states.get_mut(name) {
-            let differs = *known != nics;
-            *known = nics;
-            differs
-        } else {
-            self.states.insert(name.into(), nics);
-            true
-        }
+        self.states.insert(name, nics)
     }
 
     /// Forgets a node state.
@@ -101,7 +95,7 @@ impl Cluster {
 
     /// Forgets the node states that `keep` does not want, after a fresh list.
     pub fn retain_states(&mut self, keep: impl Fn(&str) -> bool) {
-        self.states.retain(|name, _| keep(name));
+        self.states.retain(&keep);
         self.in_progress.retain(|name| keep(name));
     }
 
@@ -151,7 +145,7 @@ impl Cluster {
 
     /// The NICs of a node, by PCI address; nothing when there is no node state, empty when it lists none.
     pub fn nics(&self, node: &str) -> Option<&[Nic]> {
-        self.states.get(node).map(AsRef::as_ref)
+        self.states.get(node)
     }
 
     /// How many nodes have a node state.

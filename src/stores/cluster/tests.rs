@@ -364,6 +364,6 @@ async fn thousands_of_nodes_are_listed_in_pages_and_counted() {
     };
     assert_eq!(size("nodes"), 2000);
     assert_eq!(size("sriovnetworknodestates"), 2000);
-    assert_eq!(world.api.requests("/nodes?&limit=250").len(), 8);
+    assert_eq!(world.api.requests("/nodes?&limit=100").len(), 20);
     assert!(world.allows(&policy("a", "ens1f0")).await);
 }

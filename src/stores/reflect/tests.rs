@@ -157,7 +157,7 @@ async fn a_long_list_is_taken_in_pages() {
     }
     let mirror = Mirror::filled(api).await;
     assert_eq!(mirror.shelf.held().len(), 600);
-    assert_eq!(mirror.api.requests("limit=250").len(), 3);
+    assert_eq!(mirror.api.requests("limit=100").len(), 6);
 }
 
 #[tokio::test(start_paused = true)]
