@@ -8,7 +8,7 @@ use kube::{
     discovery::Scope,
 };
 
-use crate::apply::FIELD_MANAGER;
+use crate::{apply::FIELD_MANAGER, lines::causes};
 
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -171,7 +171,7 @@ fn judge(verb: &'static str, object: &str, error: kube::Error) -> Error {
     let status = match error {
         kube::Error::Api(status) => status,
         other => {
-            let message = one_line(&other.to_string());
+            let message = causes(&other);
             return Error::Unclear {
                 verb,
                 object,
