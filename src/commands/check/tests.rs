@@ -417,3 +417,29 @@ fn input_that_cannot_be_used_is_an_error() {
             .is_err()
     );
 }
+
+#[test]
+fn a_report_for_people_steers_no_terminal() {
+    let mut judge = judge();
+    let document = Document {
+        source: "a\rb.yaml".to_owned(),
+        object: policy("p\u{1b}[31m\nq", "ens1f0"),
+    };
+    let judgements = judge.all(&[document]);
+    let states = judge.node_states(&judgements);
+    let aside = ["node \u{9b}2J".to_owned()];
+    let report = Report::new(judgements, states, 1, &aside);
+    let mut out = Vec::new();
+    report.print(&mut out, Format::Table).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(
+        text.starts_with(
+            "a\\rb.yaml: SriovNetworkNodePolicy sriov-network-operator/p\\u{1b}[31m\\nq: "
+        ),
+        "{text}"
+    );
+    assert!(
+        !text.contains(|c: char| c.is_control() && c != '\n'),
+        "{text:?}"
+    );
+}
