@@ -275,7 +275,7 @@ fn what_a_policy_would_take_is_a_table() {
 /// What is said of these documents in the seed of the tests, and the node states that they make.
 fn made_of(documents: &[Value]) -> (Vec<Judgement>, Vec<made::NodeState>) {
     let mut state = State::new(NAMESPACE);
-    for document in input::read(&[data("seed.yaml")]).unwrap() {
+    for document in input::read(&[data("seed.yaml")], Limit::Dump).unwrap() {
         state.insert(&document.object);
     }
     let mut judge = Judge::new(rules(), "example.com", inject::Options::default(), state);
@@ -442,4 +442,25 @@ fn a_report_for_people_steers_no_terminal() {
         !text.contains(|c: char| c.is_control() && c != '\n'),
         "{text:?}"
     );
+}
+
+#[test]
+fn input_that_never_ends_is_refused_and_a_dump_may_be_larger() {
+    let zeros = ["/dev/zero".into()];
+    let error = input::read(&zeros, Limit::Objects).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/dev/zero is larger than 64 MiB, the most that is read"
+    );
+    let large = tempfile::NamedTempFile::new().unwrap();
+    large.as_file().set_len((1 << 30) + 1).unwrap();
+    let large = large.path().to_str().unwrap();
+    let seed = data("seed.yaml").display().to_string();
+    for (arguments, limit) in [
+        (["check", large, "--cluster-state", &seed], "64 MiB"),
+        (["check", &seed, "--cluster-state", large], "1024 MiB"),
+    ] {
+        let error = command(&arguments).report().unwrap_err().to_string();
+        assert!(error.contains(large) && error.contains(limit), "{error}");
+    }
 }
