@@ -24,7 +24,7 @@
 //! | --- | --- | --- |
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
 //! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`networks`], [`drain`], [`pools`], [`inject`], [`render`], [`scan`] | what is legal, what nodes and networks are to be, which node is drained when, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
-//! | I/O | [`watching`], [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server |
+//! | I/O | [`lines`], [`watching`], [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server, and how its errors are told |
 //! | services | [`operator`], [`controllers`], [`admission`], [`server`], [`status`] | the reconciler of the config, the controllers beside it, the routes, the TLS listener, how it all stands |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
 
@@ -37,6 +37,7 @@ pub mod controllers;
 pub mod drain;
 pub mod features;
 pub mod inject;
+pub mod lines;
 pub mod networks;
 pub mod nodes;
 pub mod operator;

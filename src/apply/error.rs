@@ -3,6 +3,7 @@
 use kube::core::Status;
 
 use super::ObjectRef;
+use crate::lines::said;
 use crate::watching::is_unknown_kind;
 
 /// Why an object could not be applied or removed.
@@ -117,10 +118,8 @@ impl Error {
             kube::Error::Api(status) if is_unknown_kind(status) => {
                 return Self::UnknownKind(object.clone());
             }
-            kube::Error::Api(status) => status.message.clone(),
-            other => other.to_string(),
+            other => said(other),
         };
-        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         if message.starts_with(UNTYPED) {
             let object = object.clone();
             return Self::Malformed { object, message };

@@ -15,6 +15,7 @@ use super::{
     Applier, Kind, MANAGED_BY, MANAGED_BY_LABEL, ObjectRef, Watched, kinds::KINDS, theirs,
     tracker::Remembered,
 };
+use crate::lines::causes;
 use crate::watching::{self, CustomKind, each_while_known};
 
 type Metadata = PartialObjectMeta<DynamicObject>;
@@ -89,7 +90,7 @@ async fn follow(applier: &Applier, scan: Scan, wake: &(impl Fn() + Sync)) {
                 }
             }
             Err(error) => {
-                warn!(kind = scan.kind.kind, %error, "watch interrupted, it is tried again");
+                warn!(kind = scan.kind.kind, error = %causes(&error), "watch interrupted, it is tried again");
             }
         })
         .await;

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::keeper::store::FIELD_MANAGER;
+use crate::lines::causes;
 use crate::watching::watch_object;
 
 /// A webhook configuration of ours.
@@ -139,7 +140,7 @@ pub async fn watch_published(client: Client, published: watch::Sender<Published>
         let update = match shown {
             Ok(object) => object.as_ref().map(registered),
             Err(error) => {
-                warn!(%configuration, %error, "watch interrupted, it is tried again");
+                warn!(%configuration, error = %causes(&error), "watch interrupted, it is tried again");
                 continue;
             }
         };

@@ -3,12 +3,13 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::settings::SecretNames;
+use crate::{lines::said, settings::SecretNames};
 
 /// How long a connection to the API server may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,10 +68,12 @@ fn bounded(mut config: Config) -> Config {
 
 /// Refuses an API server that is too old. One that does not answer is judged when it does.
 pub(super) async fn check_version(client: &Client) -> Result<()> {
-    let Ok(Ok(version)) = tokio::time::timeout(CONNECT_TIMEOUT, client.apiserver_version()).await
-    else {
-        tracing::warn!("the API server does not tell its version; going on");
-        return Ok(());
+    let version = match version(client).await {
+        Ok(version) => version,
+        Err(why) => {
+            tracing::warn!(why, "the API server does not tell its version; going on");
+            return Ok(());
+        }
     };
     let number = |text: &str| {
         text.trim_end_matches(|c: char| !c.is_ascii_digit())
@@ -88,6 +91,14 @@ pub(super) async fn check_version(client: &Client) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The server's version, or why it does not tell it.
+async fn version(client: &Client) -> Result<Info, String> {
+    match tokio::time::timeout(CONNECT_TIMEOUT, client.apiserver_version()).await {
+        Ok(answer) => answer.map_err(|error| said(&error)),
+        Err(_) => Err(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())),
+    }
 }
 
 /// How a command of a person reaches the cluster.
@@ -178,5 +189,34 @@ mod tests {
         assert!(asked.elapsed() >= READ_TIMEOUT);
         assert!(asked.elapsed() < READ_TIMEOUT * 2);
         silent.abort();
+    }
+
+    #[tokio::test]
+    async fn a_server_of_another_authority_is_told_as_that() {
+        // Fails only when another test was first.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let self_signed = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (served, trusted) = (self_signed(), self_signed());
+        let key =
+            rustls::pki_types::PrivateKeyDer::Pkcs8(served.signing_key.serialize_der().into());
+        let speaker = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![served.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(speaker));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = acceptor.accept(stream).await;
+            }
+        });
+        let mut config = Config::new(format!("https://localhost:{port}").parse().unwrap());
+        config.root_cert = Some(vec![trusted.cert.der().to_vec()]);
+        config.default_retry = false;
+        let client = Client::try_from(config).unwrap();
+        let why = version(&client).await.unwrap_err();
+        assert!(why.contains("invalid peer certificate"), "{why}");
+        serving.abort();
     }
 }

@@ -5,6 +5,7 @@ mod cleanup;
 mod client;
 mod completions;
 mod crds;
+mod file;
 mod man;
 mod output;
 mod process;

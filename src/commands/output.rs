@@ -5,6 +5,8 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::lines::escaped;
+
 /// The format of printed objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
@@ -45,12 +47,15 @@ pub(super) fn text(out: &mut impl Write, text: &str) -> Result<()> {
     }
 }
 
-/// Lines of columns that are as wide as their widest cell, each line after `indent`.
+/// Lines of columns that are as wide as their widest cell, each line after `indent`; control characters are escaped.
 pub(super) fn columns<const N: usize>(
     indent: &str,
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    let rows: Vec<[String; N]> = rows.into_iter().collect();
+    let rows: Vec<[String; N]> = rows
+        .into_iter()
+        .map(|row| row.map(|cell| escaped(&cell).into_owned()))
+        .collect();
     let mut widths = [0; N];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {

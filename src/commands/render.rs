@@ -17,6 +17,7 @@ use super::{
     process::start_up_switches,
 };
 use crate::{
+    api::DEFAULT_CONFIG_NAME,
     certs::bundle::Bundle,
     features::Features,
     inject,
@@ -123,6 +124,15 @@ impl Render {
             injector_condition: &condition,
         };
         let mut notes = Notes::default();
+        if let Some(namespace) = &config.namespace
+            && *namespace != settings.process.namespace
+        {
+            notes.warnings.push(format!(
+                "metadata.namespace {namespace:?}: only the SriovOperatorConfig {DEFAULT_CONFIG_NAME:?} in namespace {:?} \
+                 counts, and admission refuses this one",
+                settings.process.namespace
+            ));
+        }
         for gate in features.unknown() {
             notes
                 .warnings
@@ -262,7 +272,7 @@ spec: {enableInjector: true, enableOperatorWebhook: true}
     fn flags_and_environment_are_those_of_run() {
         let arguments = ["--platform=kubernetes", "--injector-timeout=7s"];
         let environment = [("NAMESPACE", "elsewhere"), ("CLUSTER_TYPE", "openshift")];
-        let (objects, _) = render(CONFIG, &arguments, &environment).unwrap();
+        let (objects, notes) = render(CONFIG, &arguments, &environment).unwrap();
         let injector = objects
             .iter()
             .find(|object| object["metadata"]["name"] == "network-resources-injector-config")
@@ -272,6 +282,13 @@ spec: {enableInjector: true, enableOperatorWebhook: true}
         assert_eq!(
             webhook["clientConfig"]["service"]["namespace"], "elsewhere",
             "the environment wins over the file"
+        );
+        assert_eq!(
+            notes.warnings,
+            [
+                "metadata.namespace \"sriov\": only the SriovOperatorConfig \"default\" in namespace \"elsewhere\" counts, \
+                 and admission refuses this one"
+            ]
         );
     }
 

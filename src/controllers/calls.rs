@@ -9,7 +9,7 @@ use kube::{
 };
 use tower::{limit::ConcurrencyLimit, service_fn};
 
-use crate::apply::FIELD_MANAGER;
+use crate::{apply::FIELD_MANAGER, lines::causes};
 
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -187,7 +187,7 @@ fn judge(verb: &'static str, object: &str, error: kube::Error) -> Error {
     let status = match error {
         kube::Error::Api(status) => status,
         other => {
-            let message = one_line(&other.to_string());
+            let message = causes(&other);
             return Error::Unclear {
                 verb,
                 object,

@@ -10,6 +10,7 @@ use tracing::warn;
 
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig},
+    lines::causes,
     watching::watch_object,
 };
 
@@ -86,7 +87,7 @@ async fn observe<K>(
             Ok(Some(object)) => Observed::Present(Box::new(object)),
             Ok(None) => Observed::Absent,
             Err(error) => {
-                warn!(object = name, %error, "watch interrupted, it is tried again");
+                warn!(object = name, error = %causes(&error), "watch interrupted, it is tried again");
                 continue;
             }
         };

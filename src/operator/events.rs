@@ -25,6 +25,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use crate::lines::said;
+
 /// How many Events may wait. More than that at once says nothing that the status does not.
 const QUEUE: usize = 128;
 /// How long publishing one may take.
@@ -172,7 +174,9 @@ impl Events {
                 let reason = told.reason;
                 match tokio::time::timeout(PUBLISH_TIMEOUT, publisher.publish(told, about)).await {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => warn!(?reason, %error, "failed to publish an Event"),
+                    Ok(Err(error)) => {
+                        warn!(?reason, error = %said(&error), "failed to publish an Event");
+                    }
                     Err(_) => warn!(?reason, "failed to publish an Event: no answer in time"),
                 }
                 let count = dropped.swap(0, Ordering::Relaxed);

@@ -17,6 +17,7 @@ use tracing::{debug, info, warn};
 
 mod campaign;
 
+use crate::lines::causes;
 use crate::settings::LeaderElection;
 use crate::watching::watch_object;
 use campaign::{Campaign, Step};
@@ -219,9 +220,9 @@ impl Contest {
 
     fn failed(&mut self, asked: Instant, error: &Error) {
         if self.trouble {
-            debug!(%error, "the Lease is still out of reach");
+            debug!(error = %causes(error), "the Lease is still out of reach");
         } else {
-            warn!(%error, leading = self.campaign.leading(), "failed to read or write the Lease");
+            warn!(error = %causes(error), leading = self.campaign.leading(), "failed to read or write the Lease");
         }
         self.trouble = true;
         self.campaign.failed(asked.into_std());
@@ -241,7 +242,9 @@ impl Contest {
         let limit = Instant::now() + self.campaign.retry_period();
         match timeout_at(limit, self.give_up()).await {
             Ok(Ok(())) => info!("Lease released"),
-            Ok(Err(error)) => warn!(%error, "failed to release the Lease, it will expire"),
+            Ok(Err(error)) => {
+                warn!(error = %causes(&error), "failed to release the Lease, it will expire");
+            }
             Err(_) => warn!("failed to release the Lease in time, it will expire"),
         }
     }
@@ -273,7 +276,9 @@ impl Contest {
 fn events(api: Api<Lease>) -> impl Stream<Item = Option<Lease>> + Send {
     watch_object(api, LEASE_NAME).filter_map(|event| async {
         event
-            .inspect_err(|error| debug!(%error, "the watch of the Lease is interrupted"))
+            .inspect_err(
+                |error| debug!(error = %causes(error), "the watch of the Lease is interrupted"),
+            )
             .ok()
     })
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::warn;
 
+use crate::lines::causes;
 use crate::watching::{CustomKind, each_while_known, refusal, watch_object};
 
 const GROUP: &str = "config.openshift.io";
@@ -131,9 +132,9 @@ async fn follow(client: &Client, source: Source, facts: &watch::Sender<Facts>) {
                 update(&mut |facts| facts.learn(source, object.as_ref()));
             }
             Err(error) => {
-                warn!(object = %source, %error, "watch interrupted, it is tried again");
+                warn!(object = %source, error = %causes(&error), "watch interrupted, it is tried again");
                 let why = refusal(&error)
-                    .map_or_else(|| error.to_string(), |status| status.message.clone());
+                    .map_or_else(|| causes(&error), |status| status.message.clone());
                 update(&mut |facts| facts.fail(source, why.clone()));
             }
         })

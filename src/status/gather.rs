@@ -24,6 +24,7 @@ use crate::{
         SriovOperatorConfig,
     },
     certs::{keeper::secrets::AUTHORITY_SECRET, published::Configuration},
+    lines::said,
     networks::NetworkKind,
     operator::lease::LEASE_NAME,
     settings::SecretNames,
@@ -202,8 +203,7 @@ async fn part<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Part<T> 
         }
         // A kind that the server does not know answers in plain text.
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => UNKNOWN_KIND.to_owned(),
-        Ok(Err(kube::Error::Api(status))) => status.message.clone(),
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error)) => said(&error),
         Err(_) => format!("no answer within {} s", WITHIN.as_secs()),
     };
     Part::Unreadable { unreadable }

@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, fmt};
 use kube::{ResourceExt, api::DynamicObject};
 use serde::Serialize;
 
-use super::{gather::Metadata, report::Part, screen::table};
+use super::{
+    gather::Metadata,
+    report::Part,
+    screen::{line, table},
+};
 use crate::networks::{NetworkKind, NetworkRef, OWNER_ANNOTATION};
 
 /// How many networks the screen shows.
@@ -104,14 +108,14 @@ fn network(
 pub(super) fn show(networks: &Part<Vec<NetworkStatus>>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let networks = match networks {
         Part::Unreadable { unreadable } => {
-            return writeln!(f, "Networks   not shown: {unreadable}");
+            return line(f, format_args!("Networks   not shown: {unreadable}"));
         }
         Part::Read(networks) if networks.is_empty() => {
-            return writeln!(f, "Networks   there is none");
+            return line(f, format_args!("Networks   there is none"));
         }
         Part::Read(networks) => networks,
     };
-    writeln!(f, "Networks   {}", networks.len())?;
+    line(f, format_args!("Networks   {}", networks.len()))?;
     // What wants attention comes first.
     let mut ordered: Vec<&NetworkStatus> = networks.iter().collect();
     ordered.sort_by_key(|network| network.ready == "True");
@@ -119,7 +123,10 @@ pub(super) fn show(networks: &Part<Vec<NetworkStatus>>, f: &mut fmt::Formatter<'
     table(f, &["NETWORK", "RESOURCE", "DEFINITION", "READY"], rows)?;
     let more = networks.len().saturating_sub(SHOWN);
     if more > 0 {
-        writeln!(f, "and {more} more, which --output json shows")?;
+        line(
+            f,
+            format_args!("and {more} more, which --output json shows"),
+        )?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::screen::table;
+use super::screen::{line, table};
 use crate::{
     api::{
         SriovNetworkNodeState,
@@ -124,7 +124,10 @@ impl Nodes {
         } else {
             format!(": {}", counts.join(", "))
         };
-        writeln!(f, "Nodes      {} with a node state{counts}", self.total)?;
+        line(
+            f,
+            format_args!("Nodes      {} with a node state{counts}", self.total),
+        )?;
         if self.states.is_empty() {
             return Ok(());
         }
@@ -139,7 +142,10 @@ impl Nodes {
         )?;
         let more = states.len().saturating_sub(SHOWN);
         if more > 0 {
-            writeln!(f, "and {more} more, which --output json shows")?;
+            line(
+                f,
+                format_args!("and {more} more, which --output json shows"),
+            )?;
         }
         Ok(())
     }

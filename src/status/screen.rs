@@ -9,13 +9,16 @@ use super::{
     networks,
     report::{Authority, ComponentStatus, Config, Part, Report, Webhook},
 };
+use crate::lines::escaped;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
+        line(
             f,
-            "SR-IOV operator in namespace {}, {}",
-            self.namespace, self.observed_at
+            format_args!(
+                "SR-IOV operator in namespace {}, {}",
+                self.namespace, self.observed_at
+            ),
         )?;
         writeln!(f)?;
         self.config(f)?;
@@ -32,7 +35,7 @@ impl fmt::Display for Report {
             self.webhooks.iter().map(|one| self.webhook(one)),
         )?;
         writeln!(f)?;
-        writeln!(f, "Certificates: {}", self.certificate_mode)?;
+        line(f, format_args!("Certificates: {}", self.certificate_mode))?;
         table(
             f,
             &["SECRET", "ISSUER", "EXPIRES", "STATE"],
@@ -42,7 +45,9 @@ impl fmt::Display for Report {
         self.policies(f)?;
         writeln!(f)?;
         match &self.nodes {
-            Part::Unreadable { unreadable } => writeln!(f, "Nodes      not shown: {unreadable}")?,
+            Part::Unreadable { unreadable } => {
+                line(f, format_args!("Nodes      not shown: {unreadable}"))?;
+            }
             Part::Read(nodes) => nodes.show(f)?,
         }
         writeln!(f)?;
@@ -50,12 +55,12 @@ impl fmt::Display for Report {
         self.machine_pools(f)?;
         writeln!(f)?;
         if self.problems.is_empty() {
-            return writeln!(f, "No problems found.");
+            return line(f, format_args!("No problems found."));
         }
-        writeln!(f, "Problems:")?;
+        line(f, format_args!("Problems:"))?;
         for (index, problem) in self.problems.iter().enumerate() {
-            writeln!(f, "{:>2}. {}", index + 1, problem.what)?;
-            writeln!(f, "    -> {}", problem.remedy)?;
+            line(f, format_args!("{:>2}. {}", index + 1, problem.what))?;
+            line(f, format_args!("    -> {}", problem.remedy))?;
         }
         Ok(())
     }
@@ -64,27 +69,31 @@ impl fmt::Display for Report {
 impl Report {
     fn config(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.config {
-            Part::Unreadable { unreadable } => writeln!(f, "Config     not shown: {unreadable}")?,
-            Part::Read(None) => writeln!(f, "Config     there is none")?,
+            Part::Unreadable { unreadable } => {
+                line(f, format_args!("Config     not shown: {unreadable}"))?;
+            }
+            Part::Read(None) => line(f, format_args!("Config     there is none"))?,
             Part::Read(Some(config)) => {
-                writeln!(f, "Config     {}", summary(config))?;
+                line(f, format_args!("Config     {}", summary(config)))?;
                 for condition in &config.conditions {
                     let stale = if condition.current {
                         ""
                     } else {
                         " (of an earlier generation)"
                     };
-                    writeln!(
+                    line(
                         f,
-                        "{:<10} {}{stale} since {}{}",
-                        condition.type_,
-                        condition.status,
-                        condition.since,
-                        if condition.message.is_empty() {
-                            String::new()
-                        } else {
-                            format!(": {}", condition.message)
-                        }
+                        format_args!(
+                            "{:<10} {}{stale} since {}{}",
+                            condition.type_,
+                            condition.status,
+                            condition.since,
+                            if condition.message.is_empty() {
+                                String::new()
+                            } else {
+                                format!(": {}", condition.message)
+                            }
+                        ),
                     )?;
                 }
                 let on = |wanted: bool| -> String {
@@ -96,21 +105,28 @@ impl Report {
                         names.join(", ")
                     }
                 };
-                writeln!(f, "Gates      on: {}; off: {}", on(true), on(false))?;
+                line(
+                    f,
+                    format_args!("Gates      on: {}; off: {}", on(true), on(false)),
+                )?;
             }
         }
         match &self.leader {
-            Part::Unreadable { unreadable } => writeln!(f, "Leader     not shown: {unreadable}"),
-            Part::Read(Some(leader)) if leader.in_force => writeln!(
+            Part::Unreadable { unreadable } => {
+                line(f, format_args!("Leader     not shown: {unreadable}"))
+            }
+            Part::Read(Some(leader)) if leader.in_force => line(
                 f,
-                "Leader     {}, renewed {} ago",
-                leader.holder,
-                leader.renewed.map_or_else(
-                    || "-".to_owned(),
-                    |at| rough(self.observed_at.duration_since(at))
-                )
+                format_args!(
+                    "Leader     {}, renewed {} ago",
+                    leader.holder,
+                    leader.renewed.map_or_else(
+                        || "-".to_owned(),
+                        |at| rough(self.observed_at.duration_since(at))
+                    )
+                ),
             ),
-            Part::Read(_) => writeln!(f, "Leader     none"),
+            Part::Read(_) => line(f, format_args!("Leader     none")),
         }
     }
 
@@ -191,12 +207,18 @@ impl Report {
 
     fn policies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.policies {
-            Part::Unreadable { unreadable } => writeln!(f, "Policies   not shown: {unreadable}"),
-            Part::Read(policies) if policies.is_empty() => writeln!(f, "Policies   there is none"),
+            Part::Unreadable { unreadable } => {
+                line(f, format_args!("Policies   not shown: {unreadable}"))
+            }
+            Part::Read(policies) if policies.is_empty() => {
+                line(f, format_args!("Policies   there is none"))
+            }
             Part::Read(policies) => {
-                writeln!(
+                line(
                     f,
-                    "Policies, in the order in which they apply; of two that match one NIC the later counts:"
+                    format_args!(
+                        "Policies, in the order in which they apply; of two that match one NIC the later counts:"
+                    ),
                 )?;
                 let rows = policies.iter().map(|policy| {
                     vec![
@@ -220,9 +242,10 @@ impl Report {
     fn machine_pools(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.machine_config_pools {
             None => Ok(()),
-            Some(Part::Unreadable { unreadable }) => {
-                writeln!(f, "MachineConfigPools not shown: {unreadable}")
-            }
+            Some(Part::Unreadable { unreadable }) => line(
+                f,
+                format_args!("MachineConfigPools not shown: {unreadable}"),
+            ),
             Some(Part::Read(pools)) => table(
                 f,
                 &["MACHINECONFIGPOOL", "PAUSED", "HARDWARE OFFLOAD"],
@@ -275,6 +298,11 @@ fn rough(duration: SignedDuration) -> String {
     }
 }
 
+/// A line. All text of the screen goes through here: what the cluster says may hold control characters.
+pub(super) fn line(f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>) -> fmt::Result {
+    writeln!(f, "{}", escaped(&text.to_string()))
+}
+
 /// Columns as wide as what they hold, two blanks between them, none at the end of a line.
 pub(super) fn table(
     f: &mut fmt::Formatter<'_>,
@@ -282,7 +310,10 @@ pub(super) fn table(
     rows: impl Iterator<Item = Vec<String>>,
 ) -> fmt::Result {
     let head = head.iter().map(|title| (*title).to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head)
+        .chain(rows)
+        .map(|row: Vec<String>| row.iter().map(|cell| escaped(cell).into_owned()).collect())
+        .collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -293,11 +324,11 @@ pub(super) fn table(
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in &rows {
-        let mut line = String::new();
+        let mut text = String::new();
         for (cell, width) in row.iter().zip(&widths) {
-            write!(line, "{cell:<width$}  ")?;
+            write!(text, "{cell:<width$}  ")?;
         }
-        writeln!(f, "{}", line.trim_end())?;
+        line(f, format_args!("{}", text.trim_end()))?;
     }
     Ok(())
 }

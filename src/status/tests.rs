@@ -585,3 +585,28 @@ fn a_later_look_at_the_same_says_the_same() {
     again.observed_at = after(again.observed_at, Duration::from_secs(2));
     assert!(first.says_the_same(&again));
 }
+
+#[test]
+fn what_the_cluster_says_steers_no_terminal_and_breaks_no_line() {
+    let mut world = world();
+    let quiet = Report::new(&world).to_string();
+    world.node_states = Part::Read(vec![object(json!({
+        "metadata": {"name": "a"},
+        "spec": {"interfaces": [{"name": "ens1\u{1b}[2J", "pciAddress": "0000:18:00.0", "numVfs": 4}]},
+        "status": {"syncStatus": "Fail\ned", "lastSyncError": "first\n\u{1b}]0;second"},
+    }))]);
+    world.config = Part::Read(Some(object(config(&[condition("Ready", "True", "x\ny")]))));
+    let report = Report::new(&world);
+    let shown = report.to_string();
+    assert!(!quiet.contains(|c: char| c.is_control() && c != '\n'));
+    assert!(!shown.contains(|c: char| c.is_control() && c != '\n'));
+    for line in [
+        "a     ens1\\u{1b}[2J 4:   ens1\\u{1b}[2J not listed  Fail\\ned  -",
+        "Ready      True since 2027-01-15T07:00:00Z: x\\ny",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+    assert!(shown.contains("first\\n\\u{1b}]0;second"), "{shown}");
+    let told = serde_json::to_value(&report).unwrap();
+    assert_eq!(told["nodes"]["states"][0]["syncStatus"], "Fail\ned");
+}

@@ -18,6 +18,7 @@ use super::reflect::refresh;
 use super::sinks::{NicIdSink, NodeSink, PolicySink, SharedCluster, StateSink};
 use super::source::Source;
 use crate::api::{SriovNetworkNodePolicy, SriovNetworkNodeState};
+use crate::lines::causes;
 use crate::policy::{self, Cluster, Kind, Operation, Rules, Subject, Verdict, View, nic_ids};
 
 /// What a list of the policies may take while a review waits for it.
@@ -228,7 +229,7 @@ impl LivePolicies {
             Ok(Ok(())) => Ok(()),
             // An unknown kind is an empty list here as well.
             Ok(Err(interruption)) if interruption.is_unknown_kind() => Ok(()),
-            Ok(Err(interruption)) => Err(Unavailable::Policies(interruption.to_string())),
+            Ok(Err(interruption)) => Err(Unavailable::Policies(causes(&interruption))),
             Err(_) => Err(Unavailable::Policies(format!(
                 "no answer within {LIST_WITHIN:?}"
             ))),

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::object::{Key, Object};
 use super::reflect::Sink;
 use crate::inject::{Nad, NadKey, Nads};
+use crate::lines::said;
 
 /// What one live read may take. Below the deadline of a review.
 const READ_WITHIN: Duration = Duration::from_secs(3);
@@ -144,7 +145,7 @@ async fn live(
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
         Ok(Err(error)) => Err(ReadError::Failed {
             key,
-            reason: error.to_string(),
+            reason: said(&error),
         }),
         Err(_) => Err(ReadError::Unanswered { key }),
     }

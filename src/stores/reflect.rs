@@ -21,6 +21,7 @@ use tracing::{debug, info, warn};
 use super::health::Health;
 use super::object::{Key, Object};
 use super::source::{Interruption, Source, within};
+use crate::lines::causes;
 use crate::watching::{CustomKind, Pauses, WATCH_SECONDS};
 
 /// What the head of a watch may take.
@@ -240,7 +241,7 @@ impl<S: Sink> Reflector<S> {
         if interruption.is_gone() {
             debug!(what, "the version is too old, listing anew");
         } else {
-            warn!(what, %interruption, "watch interrupted");
+            warn!(what, interruption = %causes(interruption), "watch interrupted");
         }
     }
 }

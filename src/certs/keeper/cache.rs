@@ -14,6 +14,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::store::{KubeSecrets, SecretStore, StoreError};
+use crate::lines::causes;
 use crate::watching::watch;
 
 /// A store that remembers what it read, wrote and was shown.
@@ -136,7 +137,9 @@ impl CachedSecrets {
                         changed();
                     }
                 }
-                Err(error) => warn!(secret = name, %error, "watch interrupted, it is tried again"),
+                Err(error) => {
+                    warn!(secret = name, error = %causes(&error), "watch interrupted, it is tried again");
+                }
             }
         }
     }

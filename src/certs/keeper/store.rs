@@ -9,6 +9,8 @@ use kube::{Api, Client, Error};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::lines::said;
+
 /// The field manager of everything that this program writes.
 pub const FIELD_MANAGER: &str = "sriov-operator";
 
@@ -25,7 +27,7 @@ pub enum StoreError {
     #[error("the API server did not answer within {DEADLINE:?}")]
     TimedOut,
     /// Anything else.
-    #[error(transparent)]
+    #[error("{}", said(.0))]
     Api(Box<Error>),
 }
 

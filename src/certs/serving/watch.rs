@@ -12,6 +12,7 @@ use tracing::warn;
 
 use super::ServingStore;
 use crate::certs::pair::PairContents;
+use crate::lines::causes;
 use crate::watching::watch_object;
 
 /// How often dates are looked at: a pair that was not yet valid becomes so, one in use expires.
@@ -42,7 +43,7 @@ pub async fn watch(client: Client, namespace: &str, store: Arc<ServingStore>) {
                     let contents = secret.map(|secret| PairContents::from_data(secret.data.as_ref()));
                     store.update_secret(&name, contents.as_ref(), Timestamp::now());
                 }
-                Err(error) => warn!(secret = name, %error, "failed to watch the serving Secret; what is served stays"),
+                Err(error) => warn!(secret = name, error = %causes(&error), "failed to watch the serving Secret; what is served stays"),
             },
             _ = dates.tick() => store.reconsider(Timestamp::now()),
         }

@@ -1,9 +1,11 @@
 //! Reads objects from files: YAML documents or JSON, one after the other, Lists taken apart. It judges nothing.
 
-use std::{io::Read, path::Path, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+
+use crate::commands::file::{self, Limit};
 
 /// An object and where it stands.
 #[derive(Clone, Debug)]
@@ -14,12 +16,13 @@ pub(super) struct Document {
     pub(super) object: Value,
 }
 
-/// The objects of all files, in their order.
-pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Document>> {
+/// The objects of all files, in their order; each file is as large as `limit` at most.
+pub(super) fn read(files: &[PathBuf], limit: Limit) -> Result<Vec<Document>> {
     let mut documents = Vec::new();
-    for file in files {
-        let source = file.display().to_string();
-        let values = values(&text(file)?).with_context(|| format!("{source} cannot be read"))?;
+    for path in files {
+        let source = path.display().to_string();
+        let values = values(&file::read(path, limit)?)
+            .with_context(|| format!("{source} cannot be read"))?;
         for value in values {
             take(value, &source, &mut documents)?;
         }
@@ -27,19 +30,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Document>> {
     Ok(documents)
 }
 
-fn text(file: &Path) -> Result<String> {
-    if file.as_os_str() != "-" {
-        return std::fs::read_to_string(file)
-            .with_context(|| format!("{} cannot be read", file.display()));
-    }
-    let mut text = String::new();
-    std::io::stdin()
-        .read_to_string(&mut text)
-        .context("the standard input cannot be read")?;
-    Ok(text)
-}
-
-/// The documents of a text. Without a limit on their size: who runs this command chose the file.
+/// The documents of a text, of whatever size: reading it had a limit.
 fn values(text: &str) -> Result<Vec<Value>> {
     if text.trim_start().starts_with('{') {
         let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text)
@@ -64,7 +55,12 @@ fn take(value: Value, source: &str, documents: &mut Vec<Document>) -> Result<()>
         bail!("{source}: a document is no Kubernetes object: it has no kind");
     };
     let items = object.get_mut("items").map(Value::take);
-    if let (Some(item_kind), Some(Value::Array(items))) = (kind.strip_suffix("List"), items) {
+    if let (Some(item_kind), Some(items)) = (kind.strip_suffix("List"), items) {
+        let items = match items {
+            Value::Array(items) => items,
+            Value::Null => Vec::new(),
+            _ => bail!("{source}: the items of a {kind} are no array"),
+        };
         for mut item in items {
             // Items of a typed list do not repeat what they are.
             if let Some(fields) = item.as_object_mut()
@@ -109,6 +105,7 @@ mod tests {
                 vec!["A", "B"],
             ),
             ("kind: NodeList\nitems: [{metadata: {}}]", vec!["Node"]),
+            ("kind: NodeList\nitems: null", vec![]),
             (r#"{"kind": "A"} {"kind": "B"}"#, vec!["A", "B"]),
             ("{kind: A}", vec!["A"]),
             ("", vec![]),
@@ -129,7 +126,14 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_named() {
-        for text in ["5", "[1]", "a: b", "kind: 5"] {
+        for text in [
+            "5",
+            "[1]",
+            "a: b",
+            "kind: 5",
+            "{kind: List, items: {}}",
+            "{kind: NodeList, items: no}",
+        ] {
             let value = values(text).unwrap().remove(0);
             let error = take(value, "f.yaml", &mut Vec::new()).unwrap_err();
             assert!(error.to_string().contains("f.yaml"), "{text}: {error}");

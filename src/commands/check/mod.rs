@@ -27,7 +27,7 @@ use self::{
     report::{Format, Report},
     state::State,
 };
-use super::{client, process};
+use super::{client, file::Limit, process};
 use crate::{features::Feature, inject, policy::Rules};
 
 /// What was judged is refused.
@@ -103,7 +103,7 @@ impl Check {
 
     /// Prints the findings. Returns whether all is fine.
     fn report(&self) -> Result<bool> {
-        let documents = input::read(&self.files)?;
+        let documents = input::read(&self.files, Limit::Objects)?;
         let state = self.state(&documents)?;
         let options = inject::Options::default();
         let mut judge = Judge::new(self.rules(), &self.resource_prefix, options, state);
@@ -129,7 +129,7 @@ impl Check {
             });
         }
         let mut state = State::new(&self.namespace);
-        for dumped in input::read(&self.cluster_state)? {
+        for dumped in input::read(&self.cluster_state, Limit::Dump)? {
             state.insert(&dumped.object);
         }
         Ok(state)

@@ -1,13 +1,13 @@
 //! How findings are printed: a table for people, JSON or YAML for machines.
 
-use std::{fmt::Write as _, io::Write};
+use std::{fmt, io::Write};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{judge::Judgement, made::NodeState};
-use crate::{commands::output, policy::NicClaim};
+use crate::{commands::output, lines::escaped, policy::NicClaim};
 
 /// How many nodes the table shows.
 const SHOWN: usize = 30;
@@ -76,16 +76,16 @@ impl<'a> Report<'a> {
     fn table(&self) -> String {
         let mut text = String::new();
         for object in &self.objects {
-            let _ = writeln!(text, "{}", head(object));
+            line(&mut text, format_args!("{}", head(object)));
             for fault in &object.faults {
                 let field = match fault.field.as_str() {
                     "" => String::new(),
                     field => format!("{field}: "),
                 };
-                let _ = writeln!(text, "  {field}{}", fault.message);
+                line(&mut text, format_args!("  {field}{}", fault.message));
             }
             for warning in &object.warnings {
-                let _ = writeln!(text, "  warning: {warning}");
+                line(&mut text, format_args!("  warning: {warning}"));
             }
             if let Some(claims) = &object.claims {
                 text.push_str(&claimed(claims));
@@ -95,22 +95,34 @@ impl<'a> Report<'a> {
             }
             for operation in object.patch.iter().flatten() {
                 let path = operation["path"].as_str().unwrap_or_default();
-                let _ = writeln!(text, "  injected: {path} = {}", operation["value"]);
+                line(
+                    &mut text,
+                    format_args!("  injected: {path} = {}", operation["value"]),
+                );
             }
         }
         text.push_str(&made(&self.node_states));
         for aside in self.set_aside {
-            let _ = writeln!(text, "cluster: {aside}");
+            line(&mut text, format_args!("cluster: {aside}"));
         }
         let refused = self.objects.iter().filter(|object| !object.allowed).count();
-        let _ = writeln!(
-            text,
-            "{} judged, {refused} refused, {} of other kinds",
-            self.objects.len(),
-            self.not_judged
+        line(
+            &mut text,
+            format_args!(
+                "{} judged, {refused} refused, {} of other kinds",
+                self.objects.len(),
+                self.not_judged
+            ),
         );
         text
     }
+}
+
+/// Appends a line. All text for people goes through here or a table: what files and clusters say may hold control
+/// characters.
+fn line(text: &mut String, told: fmt::Arguments<'_>) {
+    text.push_str(&escaped(&told.to_string()));
+    text.push('\n');
 }
 
 fn head(object: &Judgement) -> String {
@@ -132,14 +144,18 @@ fn defined(definition: &Value) -> String {
         let found = definition.pointer(pointer).and_then(Value::as_str);
         found.unwrap_or_default()
     };
-    let mut told = format!(
-        "  NetworkAttachmentDefinition {}/{}, resource {}\n",
-        text("/metadata/namespace"),
-        text("/metadata/name"),
-        text("/metadata/annotations/k8s.v1.cni.cncf.io~1resourceName"),
+    let mut told = String::new();
+    line(
+        &mut told,
+        format_args!(
+            "  NetworkAttachmentDefinition {}/{}, resource {}",
+            text("/metadata/namespace"),
+            text("/metadata/name"),
+            text("/metadata/annotations/k8s.v1.cni.cncf.io~1resourceName"),
+        ),
     );
-    for line in text("/spec/config").lines() {
-        let _ = writeln!(told, "    {line}");
+    for config in text("/spec/config").lines() {
+        line(&mut told, format_args!("    {config}"));
     }
     told
 }
@@ -177,12 +193,15 @@ fn made(states: &[NodeState]) -> String {
             rows.push([state.node.clone(), nic, vfs, groups, word.to_owned()]);
         }
         for problem in &state.problems {
-            let _ = writeln!(notes, "  {}: {problem}", state.node);
+            line(&mut notes, format_args!("  {}: {problem}", state.node));
         }
     }
     let more = states.len().saturating_sub(SHOWN);
     if more > 0 {
-        let _ = writeln!(notes, "  and {more} more nodes, which --output json shows");
+        line(
+            &mut notes,
+            format_args!("  and {more} more nodes, which --output json shows"),
+        );
     }
     format!(
         "node states:\n{}{notes}",

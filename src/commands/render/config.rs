@@ -1,11 +1,14 @@
 //! Reading the config that is to be rendered, from a file that may hold other objects beside it.
 
-use std::{io::Read as _, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::api::{API_VERSION, DEFAULT_CONFIG_NAME, SriovOperatorConfigSpec};
+use crate::{
+    api::{API_VERSION, DEFAULT_CONFIG_NAME, SriovOperatorConfigSpec},
+    commands::file::{self, Limit},
+};
 
 /// The config of a file.
 pub(super) struct Config {
@@ -15,16 +18,7 @@ pub(super) struct Config {
 
 impl Config {
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let text = if path.as_os_str() == "-" {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .context("failed to read standard input")?;
-            text
-        } else {
-            std::fs::read_to_string(path)
-                .with_context(|| format!("failed to read {}", path.display()))?
-        };
+        let text = file::read(path, Limit::Config)?;
         Self::parse(&text).with_context(|| format!("--config {}", path.display()))
     }
 

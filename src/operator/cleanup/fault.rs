@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::CALL_TIMEOUT;
-use crate::apply;
+use crate::{apply, lines::said};
 
 /// Something that could not be done.
 pub(super) struct Fault {
@@ -62,7 +62,7 @@ impl fmt::Display for Left {
 /// Why a call failed, on one line.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    #[error("{}", one_line(.0))]
+    #[error("{}", said(.0))]
     Api(#[from] kube::Error),
     #[error("no answer within {} s", CALL_TIMEOUT.as_secs())]
     Timeout,
@@ -73,12 +73,4 @@ impl CallError {
     pub(super) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_forbidden())
     }
-}
-
-fn one_line(error: &kube::Error) -> String {
-    let text = match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    };
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
