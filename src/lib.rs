@@ -23,7 +23,7 @@
 //! | layer | modules | owns |
 //! | --- | --- | --- |
 //! | API types | [`api`] | the custom resources, serde and schemas, no I/O |
-//! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`networks`], [`drain`], [`pools`], [`inject`], [`render`], [`scan`] | what is legal, what nodes and networks are to be, which node is drained when, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
+//! | pure logic | [`settings`], [`features`], [`policy`], [`nodes`], [`networks`], [`drain`], [`pools`], [`inject`], [`render`], [`scan`], [`brief`] | what is legal, what nodes and networks are to be, which node is drained when, what is injected, what is rendered: no tokio, no client, no clock but one passed in |
 //! | I/O | [`lines`], [`watching`], [`apply`], [`stores`], [`certs`], [`platform`] | what is written to and read from the API server, and how its errors are told |
 //! | services | [`operator`], [`controllers`], [`admission`], [`server`], [`status`] | the reconciler of the config, the controllers beside it, the routes, the TLS listener, how it all stands |
 //! | entry | [`commands`], [`supervisor`], [`telemetry`] | one file a subcommand; the long tasks; logs |
@@ -31,6 +31,7 @@
 pub mod admission;
 pub mod api;
 pub mod apply;
+pub mod brief;
 pub mod certs;
 pub mod commands;
 pub mod controllers;

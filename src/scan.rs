@@ -5,7 +5,7 @@
 
 /// A place in a text. Each method returns nothing where the text is not what it asks for, and then the place means nothing
 /// any more.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Scanner<'a> {
     text: &'a str,
     at: usize,

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     api,
+    brief::{LONGEST_NAME, brief},
     policy::{self, Kind, Rules, Subject},
     stores::ClusterStores,
 };
@@ -101,7 +102,7 @@ fn decision(subject: &Subject<'_>, verdict: &policy::Verdict) -> Decision {
     let details = Details {
         group: api::GROUP.to_owned(),
         kind: subject.kind.as_str().to_owned(),
-        name: subject.name.to_owned(),
+        name: brief(subject.name, LONGEST_NAME).into_owned(),
         causes: verdict.causes().into_iter().map(cause).collect(),
     };
     let denial = if verdict.forbidden() {

@@ -11,6 +11,8 @@ use http::{
 };
 use serde::Serialize;
 
+use super::uid;
+
 /// Why a request gets no review back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
@@ -34,6 +36,8 @@ pub(super) enum Refusal {
     NoRequest,
     #[error("the review's request has no uid")]
     NoUid,
+    #[error("the uid of the review's request has {0} bytes, and none of more than {max} is answered", max = uid::LONGEST)]
+    LongUid(usize),
     #[error("the body broke off")]
     Broken,
     #[error("the body did not arrive in time")]
@@ -63,6 +67,7 @@ impl Refusal {
             | Self::Kind(_)
             | Self::NoRequest
             | Self::NoUid
+            | Self::LongUid(_)
             | Self::Broken => StatusCode::BAD_REQUEST,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
             Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
@@ -84,6 +89,7 @@ impl Refusal {
             | Self::Kind(_)
             | Self::NoRequest
             | Self::NoUid
+            | Self::LongUid(_)
             | Self::Broken => "BadRequest",
             Self::SlowBody | Self::Deadline => "Timeout",
             Self::Internal(_) => "InternalError",

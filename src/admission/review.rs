@@ -13,7 +13,10 @@ use super::{
     refusal::{Refusal, shown},
     uid,
 };
-use crate::scan::Scanner;
+use crate::{
+    brief::{LINE_BYTES, brief},
+    scan::Scanner,
+};
 
 /// What the API server asks about: `AdmissionReview.request`, cut down to what is used.
 #[derive(Clone, Debug, Deserialize)]
@@ -77,7 +80,6 @@ impl<'a> Object<'a> {
             "spec" => once(&mut spec, scanner.value()?),
             _ => scanner.value().map(drop),
         })?;
-        let given = |part: Option<&'a str>| part.filter(|text| *text != "null");
         let parts = Self::Parts {
             metadata: given(metadata),
             spec: given(spec),
@@ -118,16 +120,27 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let (mut metadata, mut spec) = (None::<&RawValue>, None::<&RawValue>);
+                let (mut metadata, mut spec) = (None, None);
                 while let Some(field) = map.next_key()? {
-                    match field {
-                        Field::Metadata => metadata = map.next_value()?,
-                        Field::Spec => spec = map.next_value()?,
-                        Field::Other => drop(map.next_value::<IgnoredAny>()?),
+                    let (slot, name) = match field {
+                        Field::Metadata => (&mut metadata, "metadata"),
+                        Field::Spec => (&mut spec, "spec"),
+                        Field::Other => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                    };
+                    if slot
+                        .replace(map.next_value::<Option<&RawValue>>()?)
+                        .is_some()
+                    {
+                        return Err(de::Error::duplicate_field(name));
                     }
                 }
-                let (metadata, spec) = (metadata.map(RawValue::get), spec.map(RawValue::get));
-                Ok(Object::Parts { metadata, spec })
+                Ok(Object::Parts {
+                    metadata: metadata.flatten().map(RawValue::get),
+                    spec: spec.flatten().map(RawValue::get),
+                })
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
@@ -241,7 +254,11 @@ struct Envelope<'a> {
 
 /// Decodes one review. Whatever `body` holds, it does not panic, and a uid that can be found is kept.
 pub(super) fn decode(body: &[u8]) -> Result<Request<'_>, Failure> {
-    at_once(body).map_or_else(|| step_by_step(body), Ok)
+    let request = at_once(body).map_or_else(|| step_by_step(body), Ok)?;
+    if request.uid.len() > uid::LONGEST {
+        return Err(Failure::Refused(Refusal::LongUid(request.uid.len())));
+    }
+    Ok(request)
 }
 
 /// Decodes what every API server sends, in one pass over the body. Nothing where anything is odd.
@@ -264,6 +281,7 @@ fn scan_request<'a>(scanner: &mut Scanner<'a>) -> Option<Request<'a>> {
     let (mut uid, mut kind, mut resource, mut sub_resource) = (None, None, None, None);
     let (mut name, mut namespace, mut operation, mut dry_run) = (None, None, None, None);
     let (mut object, mut old_object) = (None, None);
+    let (mut has_object, mut has_old_object) = (None, None);
     scanner.members(|key, scanner| match key {
         "uid" => once(&mut uid, scanner.value()?),
         "kind" => once(&mut kind, scanner.value()?),
@@ -273,8 +291,14 @@ fn scan_request<'a>(scanner: &mut Scanner<'a>) -> Option<Request<'a>> {
         "namespace" => once(&mut namespace, scanner.value()?),
         "operation" => once(&mut operation, scanner.value()?),
         "dryRun" => once(&mut dry_run, scanner.value()?),
-        "object" => Object::scan(scanner, &mut object),
-        "oldObject" => Object::scan(scanner, &mut old_object),
+        "object" => {
+            once(&mut has_object, ())?;
+            Object::scan(scanner, &mut object)
+        }
+        "oldObject" => {
+            once(&mut has_old_object, ())?;
+            Object::scan(scanner, &mut old_object)
+        }
         _ => scanner.value().map(drop),
     })?;
     Some(Request {
@@ -285,7 +309,7 @@ fn scan_request<'a>(scanner: &mut Scanner<'a>) -> Option<Request<'a>> {
         name: scanned_text(name)?,
         namespace: scanned_text(namespace)?,
         operation: serde_json::from_str(operation?).ok()?,
-        dry_run: scanned(dry_run)?,
+        dry_run: scanned(given(dry_run))?,
         object,
         old_object,
     })
@@ -296,10 +320,15 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.replace(value).is_none().then_some(())
 }
 
-/// What is decoded of a value that may be absent or null.
+/// A value that is there; what is null counts as absent where the API server has it so.
+fn given(value: Option<&str>) -> Option<&str> {
+    value.filter(|text| *text != "null")
+}
+
+/// What is decoded of a value that may be absent.
 fn scanned<'a, T: Deserialize<'a> + Default>(value: Option<&'a str>) -> Option<T> {
     match value {
-        None | Some("null") => Some(T::default()),
+        None => Some(T::default()),
         Some(value) => serde_json::from_str(value).ok(),
     }
 }
@@ -307,7 +336,7 @@ fn scanned<'a, T: Deserialize<'a> + Default>(value: Option<&'a str>) -> Option<T
 fn scanned_text(value: Option<&str>) -> Option<Cow<'_, str>> {
     #[derive(Default, Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    scanned(value).map(|Text(text)| text)
+    scanned(given(value)).map(|Text(text)| text)
 }
 
 /// Decodes a review from outside to inside, to say what is wrong with it.
@@ -333,7 +362,10 @@ fn step_by_step(body: &[u8]) -> Result<Request<'_>, Failure> {
 }
 
 fn undecodable(body: &[u8], what: &str, error: &serde_json::Error) -> Failure {
-    let message = format!("{what} does not decode: {error}");
+    let message = format!(
+        "{what} does not decode: {}",
+        brief(&error.to_string(), LINE_BYTES)
+    );
     match uid::find(body) {
         Some(uid) => Failure::Answerable { uid, message },
         None => Failure::Refused(Refusal::Undecodable(message)),
@@ -450,6 +482,68 @@ mod tests {
         assert!(!request.dry_run);
         assert!(request.object.is_none());
         assert!(request.old_object.is_some());
+    }
+
+    #[test]
+    fn what_is_given_twice_is_refused_whatever_it_is() {
+        for twice in [
+            r#""object":{"metadata":{"name":"p"},"metadata":null}"#,
+            r#""object":{"spec":{},"spec":null}"#,
+            r#""object":{"spec":null,"spec":{}}"#,
+            r#""object":{},"object":null"#,
+            r#""object":null,"object":{}"#,
+            r#""oldObject":{"spec":{},"\u0073pec":null}"#,
+            r#""name":"a","name":null"#,
+        ] {
+            let body = format!(
+                r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",
+                "request":{{"uid":"u-1","operation":"CREATE",{twice}}}}}"#
+            );
+            match decode(body.as_bytes()) {
+                Err(Failure::Answerable { message, .. }) => {
+                    assert!(message.contains("duplicate field"), "{message}");
+                }
+                other => panic!("{twice}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_kind_that_is_null_is_refused_at_once_and_step_by_step() {
+        for odd in ["", r#","\u006eame":"p""#] {
+            for field in ["kind", "resource"] {
+                let body = format!(
+                    r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",
+                    "request":{{"uid":"u-1","operation":"CREATE","{field}":null{odd}}}}}"#
+                );
+                let failure = decode(body.as_bytes()).unwrap_err();
+                assert!(matches!(failure, Failure::Answerable { .. }), "{body}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_briefly_however_long_it_is() {
+        let long = "n".repeat(100_000);
+        let body = review(&json!({"uid": "u-1", "operation": long}));
+        let Err(Failure::Answerable { message, .. }) = decode(body.as_bytes()) else {
+            panic!("accepted");
+        };
+        assert!(
+            message.contains("unknown variant `nnn") && message.len() < 400,
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_uid_is_answered_up_to_a_length() {
+        for (length, is_answered) in [(uid::LONGEST, true), (uid::LONGEST + 1, false)] {
+            for operation in ["CREATE", "PATCH"] {
+                let body = review(&json!({"uid": "u".repeat(length), "operation": operation}));
+                let refused = matches!(decode(body.as_bytes()), Err(Failure::Refused(_)));
+                assert_eq!(refused, !is_answered, "{operation} {length}");
+            }
+        }
     }
 
     #[test]

@@ -33,7 +33,14 @@ use super::{
     review::{self, Failure, Request},
     uid,
 };
-use crate::{server::metrics::Metrics, settings::FailurePolicy};
+use crate::{
+    brief::{LONGEST_NAME, brief},
+    server::metrics::Metrics,
+    settings::FailurePolicy,
+};
+
+/// Bytes of the reason of a denial in the log. The answer has all of it.
+const LONGEST_REASON: usize = 4096;
 
 /// How much a process takes on.
 #[derive(Clone, Copy, Debug)]
@@ -271,9 +278,11 @@ impl Route {
             .admission
             .decided(webhook, operation, outcome);
         let duration_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        // Recorded as strings, which the log quotes: no name breaks out of its line.
-        let (uid, kind) = (&*request.uid, &*request.kind.kind);
-        let (namespace, name) = (&*request.namespace, &*request.name);
+        // Recorded as strings, which the log quotes: no name breaks out of its line, and none fills the log.
+        let uid = &*request.uid;
+        let kind = &*brief(&request.kind.kind, LONGEST_NAME);
+        let namespace = &*brief(&request.namespace, LONGEST_NAME);
+        let name = &*brief(&request.name, LONGEST_NAME);
         let dry_run = request.dry_run;
         if let Decision::Deny { denial, .. } = decision {
             info!(
@@ -286,7 +295,7 @@ impl Route {
                 dry_run,
                 duration_us,
                 code = denial.code,
-                reason = denial.message,
+                reason = &*brief(&denial.message, LONGEST_REASON),
                 "denied"
             );
         } else {

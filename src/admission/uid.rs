@@ -5,7 +5,11 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-/// The first string at `request.uid` of a JSON text that may break off anywhere, or go wrong after it. Empty ones do not count.
+/// Bytes of the longest uid that is answered. Those of API servers have 36.
+pub(super) const LONGEST: usize = 256;
+
+/// The first string at `request.uid` of a JSON text that may break off anywhere, or go wrong after it. Neither empty ones
+/// nor ones above [`LONGEST`] count.
 pub(super) fn find(json: &[u8]) -> Option<String> {
     let mut found = None;
     let mut text = serde_json::Deserializer::from_slice(json);
@@ -15,7 +19,7 @@ pub(super) fn find(json: &[u8]) -> Option<String> {
     };
     // An error only means that the text ends or goes wrong; what was found before that stands.
     let _ = seek.deserialize(&mut text);
-    found.filter(|uid| !uid.is_empty())
+    found.filter(|uid| !uid.is_empty() && uid.len() <= LONGEST)
 }
 
 #[derive(Clone, Copy)]
@@ -101,7 +105,9 @@ mod tests {
 
     #[test]
     fn finds_none_where_there_is_none() {
+        let long = format!(r#"{{"request":{{"uid":"{}"}}}}"#, "u".repeat(LONGEST + 1));
         for text in [
+            &long,
             "",
             "null",
             "[]",

@@ -1,8 +1,11 @@
 //! What Kubernetes takes for a label: keys, values, DNS-1123 names. Byte tests, no regular expressions.
 
+/// Bytes of the longest DNS-1123 label, and so of the longest name of a namespace.
+pub(crate) const LONGEST_LABEL: usize = 63;
+
 /// A DNS-1123 label: 1 to 63 bytes of `a-z`, `0-9` and `-`, a letter or digit at both ends.
 pub(crate) fn is_dns_label(text: &str) -> bool {
-    text.len() <= 63 && is_dns_part(text)
+    text.len() <= LONGEST_LABEL && is_dns_part(text)
 }
 
 /// A label key: a name of at most 63 bytes, after an optional DNS subdomain of at most 253 and a `/`.

@@ -2,14 +2,16 @@
 //!
 //! It knows nothing about pods. What it returns is one line of printable text.
 
+use std::borrow::Cow;
+
+use crate::brief::{LINE_BYTES, brief};
+
 /// Characters of a user's text that a message shows.
 const SHOWN: usize = 64;
 /// Faults that one denial spells out; the rest is a count.
 const FAULTS: usize = 20;
 /// Warnings that one answer carries; the rest is a count.
 const WARNINGS: usize = 10;
-/// Bytes of a warning: the API server drops longer ones, or ones with control characters, without a word.
-const LINE_BYTES: usize = 256;
 
 /// What a user wrote, in double quotes: cut after 64 characters, with quotes and unprintable characters escaped.
 pub(super) fn quote(text: &str) -> String {
@@ -62,29 +64,20 @@ impl Faults {
     }
 }
 
-/// Shortens a line to 256 bytes. Messages of libraries need it too: some repeat all that they could not read.
-pub(super) fn cut(line: &mut String) {
-    if line.len() > LINE_BYTES {
-        let fits = |end: &usize| line.is_char_boundary(*end);
-        let end = (0..=LINE_BYTES - 3).rev().find(fits);
-        line.truncate(end.unwrap_or_default());
-        line.push_str("...");
-    }
-}
-
 /// What a library says about JSON that it could not read, short.
 pub(super) fn json_fault(error: &serde_json::Error) -> String {
-    let mut fault = error.to_string();
-    cut(&mut fault);
-    fault
+    brief(&error.to_string(), LINE_BYTES).into_owned()
 }
 
-/// Warnings as the API server passes them on: at most 10 and a count of the rest, each of at most 256 bytes.
+/// Warnings as the API server passes them on: at most 10 and a count of the rest, each of at most 256 bytes. It drops
+/// longer ones, or ones with control characters, without a word.
 pub(super) fn bounded(mut warnings: Vec<String>) -> Vec<String> {
     let more = warnings.len().saturating_sub(WARNINGS);
     warnings.truncate(WARNINGS);
     for warning in &mut warnings {
-        cut(warning);
+        if let Cow::Owned(short) = brief(warning, LINE_BYTES) {
+            *warning = short;
+        }
     }
     if more > 0 {
         warnings.push(format!("{more} more warnings"));

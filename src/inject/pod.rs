@@ -6,11 +6,15 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, IgnoredAny},
+};
 use serde_json::value::RawValue;
 
 use super::{
-    message::json_fault,
+    label::LONGEST_LABEL,
+    message::{json_fault, quote},
     quantity::{Quantity, QuantityError},
 };
 use crate::scan::Scanner;
@@ -68,6 +72,14 @@ impl<'a> PodReview<'a> {
             ("", _) => Cow::Borrowed("default"),
             (namespace, _) => Cow::Borrowed(namespace),
         };
+        // It becomes part of every name that is looked up, and of what is said about it.
+        if namespace.len() > LONGEST_LABEL {
+            return Err(Unreadable(format!(
+                "its namespace {} has {} bytes, and none has more than {LONGEST_LABEL}",
+                quote(&namespace),
+                namespace.len()
+            )));
+        }
         Ok(Self {
             namespace,
             metadata,
@@ -188,7 +200,7 @@ pub(super) struct Metadata<'a> {
 }
 
 /// `spec`. A list or map that is null counts as absent, as it does for the API server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Spec<'a> {
     pub(super) node_selector: Option<Entries<'a, Text<'a>>>,
     pub(super) volumes: Option<Vec<Named<'a>>>,
@@ -199,18 +211,33 @@ pub(super) struct Spec<'a> {
 impl<'a> Spec<'a> {
     /// Reads the fields above. All the others, most of a pod, are passed over.
     fn read(text: &'a str) -> Result<Self, Unreadable> {
-        let mut spec = Self::default();
-        members("spec", &mut Scanner::new(text), |key, scanner| {
-            match key {
-                "nodeSelector" => spec.node_selector = serde_json::from_str(value(scanner)?)?,
-                "volumes" => spec.volumes = list(value(scanner)?)?,
-                "containers" => spec.containers = containers(key, scanner)?,
-                "initContainers" => spec.init_containers = containers(key, scanner)?,
-                _ => drop(value(scanner)?),
-            }
-            Ok(())
+        let (mut node_selector, mut volumes) = (None, None);
+        let (mut in_containers, mut in_init_containers) = (None, None);
+        members("spec", &mut Scanner::new(text), |key, scanner| match key {
+            "nodeSelector" => once(
+                &mut node_selector,
+                key,
+                serde_json::from_str(value(scanner)?)?,
+            ),
+            "volumes" => once(&mut volumes, key, list(value(scanner)?)?),
+            "containers" => once(&mut in_containers, key, containers(key, scanner)?),
+            "initContainers" => once(&mut in_init_containers, key, containers(key, scanner)?),
+            _ => value(scanner).map(drop),
         })?;
-        Ok(spec)
+        Ok(Self {
+            node_selector: node_selector.flatten(),
+            volumes: volumes.flatten(),
+            containers: in_containers.flatten(),
+            init_containers: in_init_containers.flatten(),
+        })
+    }
+}
+
+/// Takes the value of a field. One that is given twice is refused: whoever stores the pod might go by the other.
+fn once<T>(slot: &mut Option<T>, field: &str, value: T) -> Result<(), Unreadable> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Unreadable(format!("{field} is given twice"))),
     }
 }
 
@@ -221,6 +248,7 @@ fn members<'a>(
     scanner: &mut Scanner<'a>,
     mut member: impl FnMut(&'a str, &mut Scanner<'a>) -> Result<(), Unreadable>,
 ) -> Result<(), Unreadable> {
+    let start = scanner.clone();
     let mut fault = None;
     let walked = scanner.members(|key, scanner| {
         let read = member(key, scanner);
@@ -229,8 +257,22 @@ fn members<'a>(
     match (walked, fault) {
         (Some(()), _) => Ok(()),
         (None, Some(fault)) => Err(fault),
-        (None, None) => Err(Unreadable(format!("{what} is not an object"))),
+        (None, None) => Err(unwalked(what, '{', "an object", start)),
     }
+}
+
+/// Why a value, which `opening` opens where it is `form`, cannot be gone through.
+fn unwalked(what: &str, opening: char, form: &str, mut at: Scanner<'_>) -> Unreadable {
+    let Some(text) = at.value() else {
+        return Unreadable(format!("{what} is not JSON"));
+    };
+    Unreadable(match serde_json::from_str::<IgnoredAny>(text) {
+        Err(error) => format!("{what} is not JSON: {}", json_fault(&error)),
+        Ok(_) if text.starts_with(opening) => {
+            format!("{what} has a field whose name is written with escapes")
+        }
+        Ok(_) => format!("{what} is not {form}"),
+    })
 }
 
 /// The text of the value at a place.
@@ -247,6 +289,7 @@ fn containers<'a>(
     if scanner.passes_null() {
         return Ok(None);
     }
+    let start = scanner.clone();
     let mut containers = Vec::new();
     let mut fault = None;
     let walked = scanner.elements(|scanner| {
@@ -257,7 +300,7 @@ fn containers<'a>(
     match (walked, fault) {
         (Some(()), _) => Ok(Some(containers)),
         (None, Some(fault)) => Err(fault),
-        (None, None) => Err(Unreadable(format!("spec.{what} is not a list"))),
+        (None, None) => Err(unwalked(&format!("spec.{what}"), '[', "a list", start)),
     }
 }
 
@@ -343,31 +386,31 @@ pub(super) struct Container<'a> {
 
 impl<'a> Container<'a> {
     fn read(scanner: &mut Scanner<'a>) -> Result<Self, Unreadable> {
-        let mut container = Self {
-            name: no_text(),
-            restart_policy: None,
-            env: None,
-            resources: None,
-            volume_mounts: None,
-            volume_devices: None,
-        };
+        let (mut name, mut restart_policy, mut env) = (None, None, None);
+        let (mut resources, mut volume_mounts, mut volume_devices) = (None, None, None);
         members("a container", scanner, |key, scanner| {
             let value = value(scanner)?;
             match key {
-                "name" => container.name = serde_json::from_str(value)?,
-                "restartPolicy" => container.restart_policy = serde_json::from_str(value)?,
-                "env" => container.env = (value != "null").then_some(value),
+                "name" => once(&mut name, key, serde_json::from_str(value)?),
+                "restartPolicy" => once(&mut restart_policy, key, serde_json::from_str(value)?),
+                "env" => once(&mut env, key, (value != "null").then_some(value)),
                 "resources" => {
-                    let resources: Option<Fields<_>> = serde_json::from_str(value)?;
-                    container.resources = resources.map(|Fields(it)| it);
+                    let given: Option<Fields<_>> = serde_json::from_str(value)?;
+                    once(&mut resources, key, given.map(|Fields(it)| it))
                 }
-                "volumeMounts" => container.volume_mounts = list(value)?,
-                "volumeDevices" => container.volume_devices = list(value)?,
-                _ => {}
+                "volumeMounts" => once(&mut volume_mounts, key, list(value)?),
+                "volumeDevices" => once(&mut volume_devices, key, list(value)?),
+                _ => Ok(()),
             }
-            Ok(())
         })?;
-        Ok(container)
+        Ok(Self {
+            name: name.unwrap_or_else(no_text),
+            restart_policy: restart_policy.flatten(),
+            env: env.flatten(),
+            resources: resources.flatten(),
+            volume_mounts: volume_mounts.flatten(),
+            volume_devices: volume_devices.flatten(),
+        })
     }
 
     /// The variables of its environment.
@@ -435,5 +478,79 @@ pub(super) fn amount(raw: &RawValue) -> Result<Quantity, QuantityError> {
         text.parse()
     } else {
         token.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec_fault(spec: &str) -> String {
+        let pod = PodReview::of("ns", None, Some(spec)).unwrap();
+        pod.spec().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_field_that_is_given_twice_is_refused() {
+        for field in ["nodeSelector", "volumes", "containers", "initContainers"] {
+            let fault = spec_fault(&format!(r#"{{"{field}":null,"{field}":null}}"#));
+            assert_eq!(
+                fault,
+                format!("the pod cannot be read: {field} is given twice")
+            );
+        }
+        for (field, value) in [
+            ("name", r#""c""#),
+            ("restartPolicy", "null"),
+            ("env", "null"),
+            ("resources", "null"),
+            ("volumeMounts", "null"),
+            ("volumeDevices", "null"),
+        ] {
+            let twice = format!(r#""{field}":{value},"{field}":{value}"#);
+            let fault = spec_fault(&format!(r#"{{"containers":[{{{twice}}}]}}"#));
+            assert_eq!(
+                fault,
+                format!("the pod cannot be read: {field} is given twice")
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_spec_is_told_as_it_is() {
+        for (spec, fault) in [
+            ("[]", "spec is not an object"),
+            (r#"{"containers":{}}"#, "spec.containers is not a list"),
+            (r#"{"containers":[5]}"#, "a container is not an object"),
+            (
+                r#"{"\u0063ontainers":[]}"#,
+                "spec has a field whose name is written with escapes",
+            ),
+            (
+                r#"{"containers":[{"\u006eame":"c"}]}"#,
+                "a container has a field whose name is written with escapes",
+            ),
+            (
+                r#"{"containers":[],}"#,
+                "spec is not JSON: key must be a string at line 1 column 18",
+            ),
+            (r#"{"containers":[{},]}"#, "a container is not JSON"),
+        ] {
+            let told = spec_fault(spec);
+            assert_eq!(told, format!("the pod cannot be read: {fault}"), "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_that_cannot_be_one_is_refused_briefly() {
+        let long = "n".repeat(100_000);
+        let metadata = format!(r#"{{"namespace":"{long}"}}"#);
+        for (namespace, metadata) in [(long.as_str(), None), ("", Some(metadata.as_str()))] {
+            let fault = PodReview::of(namespace, metadata, None).unwrap_err();
+            let fault = fault.to_string();
+            assert!(fault.contains("has 100000 bytes"), "{fault}");
+            assert!(fault.len() < 256, "{fault}");
+        }
+        assert!(PodReview::of(&long[..LONGEST_LABEL], None, None).is_ok());
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
 use super::{Kind, Verdict, defaults, fault::Fault};
+use crate::brief::{LINE_BYTES, brief};
 
 /// An object, its spec decoded to JSON values; everything else but a few fields of the metadata is skipped.
 #[derive(Debug)]
@@ -37,13 +38,12 @@ impl Object {
         if !json.trim_start().starts_with('{') {
             return Err(unreadable("the review carries no JSON object".into()));
         }
-        let raw: Raw<'_> =
-            serde_json::from_str(json).map_err(|error| unreadable(error.to_string()))?;
+        let raw: Raw<'_> = serde_json::from_str(json).map_err(|error| unreadable(said(&error)))?;
         let spec = raw
             .spec
             .map(|spec| serde_json::from_str(spec.get()))
             .transpose()
-            .map_err(|error| Fault::invalid("spec", None::<()>, error.to_string()))?;
+            .map_err(|error| Fault::invalid("spec", None::<()>, said(&error)))?;
         Ok(Self {
             metadata: raw.metadata.unwrap_or_default(),
             spec,
@@ -65,6 +65,11 @@ impl Object {
     pub(super) fn spec(&self) -> Option<&Value> {
         self.spec.as_ref()
     }
+}
+
+/// What a library says about a value that does not decode. It repeats the value.
+fn said(error: &serde_json::Error) -> String {
+    brief(&error.to_string(), LINE_BYTES).into_owned()
 }
 
 /// Whether two versions of an object have one spec, once both have their defaults.
@@ -110,7 +115,7 @@ impl Review<'_> {
                     path => format!("spec.{path}"),
                 };
                 let value = at(spec, error.path());
-                verdict.fault(Fault::invalid(field, value, error.inner().to_string()));
+                verdict.fault(Fault::invalid(field, value, said(error.inner())));
                 None
             }
         }

@@ -16,6 +16,8 @@ use tokio::time::{Instant, timeout};
 
 use super::object::{Key, Object};
 use super::reflect::Sink;
+use crate::brief::LONGEST_NAME;
+use crate::inject::label::LONGEST_LABEL;
 use crate::inject::{Nad, NadKey, Nads};
 use crate::lines::said;
 
@@ -76,7 +78,9 @@ impl NadStore {
 
     /// Reads one NAD from the API server. None when it does not exist.
     pub(super) async fn read(&self, key: &NadKey) -> Result<Option<Nad>, ReadError> {
-        if !is_path_segment(&key.namespace) || !is_path_segment(&key.name) {
+        let is_legal = is_path_segment(&key.namespace, LONGEST_LABEL)
+            && is_path_segment(&key.name, LONGEST_NAME);
+        if !is_legal {
             return Ok(None); // no object has such a name
         }
         let read = self.shared_read(key);
@@ -151,12 +155,12 @@ async fn live(
     }
 }
 
-/// Whether a text is one harmless segment of a path: what names of objects are made of.
-fn is_path_segment(text: &str) -> bool {
+/// Whether a text is one harmless segment of a path, of at most `longest` bytes: what names of objects are made of.
+fn is_path_segment(text: &str, longest: usize) -> bool {
     let of_names = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
     };
-    !text.is_empty() && text.bytes().all(of_names) && !text.starts_with('.')
+    (1..=longest).contains(&text.len()) && text.bytes().all(of_names) && !text.starts_with('.')
 }
 
 /// The metadata of a NAD, for as long as it takes to pick what counts.
@@ -320,6 +324,8 @@ mod tests {
             ("", "net"),
             ("ns", ""),
             ("..", "net"),
+            (&"n".repeat(64), "net"),
+            ("ns", &"n".repeat(254)),
         ] {
             assert!(store.read(&key(namespace, name)).await.unwrap().is_none());
         }

@@ -1,5 +1,7 @@
 //! Size, time, memory, overload and shutdown.
 
+use parking_lot::Mutex;
+
 use super::*;
 
 #[tokio::test]
@@ -124,4 +126,43 @@ async fn shutdown_sends_callers_elsewhere() {
         assert!(answer.refusal(503).contains("shutting down"));
         assert_eq!(answer.retries_after(), Some("1"));
     }
+}
+
+#[tokio::test]
+async fn the_log_is_not_filled_with_what_stands_where_a_name_belongs() {
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let endless = "n".repeat(100_000);
+    let webhooks = usual();
+    for name in ["deny", endless.as_str()] {
+        let mut review = about(name);
+        review["request"]["namespace"] = json!(endless);
+        review["request"]["kind"]["kind"] = json!(endless);
+        webhooks.ask("/mutate", &review).await.response();
+    }
+    let mut undecodable = about("x");
+    undecodable["request"]["operation"] = json!(endless);
+    webhooks.ask("/mutate", &undecodable).await.response();
+    let log = String::from_utf8(log.0.lock().clone()).unwrap();
+    assert_eq!(log.matches("denied").count(), 2, "{log}");
+    assert!(log.contains("nnn...") && log.len() < 5000, "{}", log.len());
 }

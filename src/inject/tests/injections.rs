@@ -64,3 +64,20 @@ fn an_injection_can_take_networks_away() {
     assert_eq!(admitted["metadata"]["annotations"][NETWORKS], "");
     assert_eq!(admitted["spec"], pod["spec"]);
 }
+
+#[test]
+fn what_a_library_cannot_hold_elsewhere_in_the_pod_is_no_obstacle() {
+    let world = World::new();
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for (annotation, field) in [
+        (r#""\ud800""#, "0"),
+        (r#""""#, "1e999"),
+        (r#""""#, deep.as_str()),
+    ] {
+        let metadata = format!(r#"{{"annotations":{{"{NETWORKS}":"foo","other":{annotation}}}}}"#);
+        let spec = format!(r#"{{"containers":[{{"name":"c"}}],"other":{field}}}"#);
+        let pod = PodReview::of("default", Some(&metadata), Some(&spec)).unwrap();
+        let outcome = decide(&pod, &world.nads, &world.switches, &options());
+        assert!(matches!(outcome, Outcome::Patched { .. }), "{outcome:?}");
+    }
+}

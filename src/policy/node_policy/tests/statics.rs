@@ -405,6 +405,13 @@ fn what_does_not_decode_is_a_fault_with_a_path() {
 }
 
 #[test]
+fn what_does_not_decode_is_told_briefly_however_long_it_is() {
+    let verdict = judged(json!({"numVfs": "4".repeat(100_000)}));
+    assert_refused(&verdict, &["invalid type: string"]);
+    assert!(verdict.status_message().len() < 1000);
+}
+
+#[test]
 fn admission_makes_a_policy_without_priority_the_weakest_and_without_admission_it_is_the_strongest()
 {
     let asked = ask(json!({}));
