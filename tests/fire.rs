@@ -41,16 +41,19 @@ fn stays_away() -> Duration {
     Duration::from_secs(if is_long() { 150 } else { 6 })
 }
 
-/// Lets this process have so many files open: its own ends of the strangers' connections.
+/// Lets this process have so many files open: its own ends of the strangers' connections. Root may have more than its
+/// limit.
 fn room_for(files: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
-    ensure!(
-        limit.maximum.is_none_or(|most| most >= files),
-        "{files} files have to be open at a time, and `ulimit -Hn` allows {:?}",
-        limit.maximum
-    );
-    let current = limit.maximum;
-    Ok(setrlimit(Resource::Nofile, Rlimit { current, ..limit })?)
+    let maximum = limit.maximum.map(|most| most.max(files));
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    setrlimit(Resource::Nofile, raised).with_context(|| {
+        let most = limit.maximum;
+        format!("{files} files have to be open at a time, and `ulimit -Hn` allows {most:?}")
+    })
 }
 
 fn policy(vfs: u32) -> Value {
