@@ -212,6 +212,8 @@ async fn nothing_of_the_kind_when_hosted(scene: &mut Scene) -> Result<()> {
         .must_get(DAEMON_SET, "sriov-device-plugin")
         .await?;
     ensure!(plugin.to_string().contains("--use-cdi"), "{plugin}");
+    // What nodes make of the change is written within the pause between two writes of their configuration.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     let calls = scene.requests()?.len();
     throughout(Duration::from_secs(3), "not trying again", async || {
         let now = scene.requests()?;
