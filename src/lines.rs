@@ -44,7 +44,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-fn one_line(text: &str) -> String {
+/// A text with each run of white space as one blank.
+pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -13,7 +13,7 @@ use kube::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{CREATOR, Error, FIELD_MANAGER, Kind, ObjectRef};
+use super::{CREATOR, Error, FIELD_MANAGER, Kind, ObjectRef, by_us};
 
 /// How long one call may take. The API server's own limit for a request is 60 s; a reconcile is retried anyway.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -85,11 +85,7 @@ impl Calls {
         object: &ObjectRef,
         patch: json_patch::Patch,
     ) -> Result<(), Error> {
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PatchParams::default()
-        };
-        self.patch("take over", object, &params, &Patch::Json::<()>(patch))
+        self.patch("take over", object, &by_us(), &Patch::Json::<()>(patch))
             .await
             .map(drop)
     }

@@ -23,13 +23,29 @@ pub use ownership::{LEGACY_FIELD_MANAGER, Owner, Whose, take_over};
 pub use repairs::{Contested, Repairs};
 pub use watches::watch;
 
+pub use crate::render::{MANAGED_BY, MANAGED_BY_LABEL};
+
+use kube::api::{PatchParams, PostParams};
+
 /// The one field manager of everything that this process applies.
 pub const FIELD_MANAGER: &str = "sriov-operator";
-/// The label that says who manages an object.
-pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
-/// The value of [`MANAGED_BY_LABEL`] on what is ours.
-pub const MANAGED_BY: &str = "sriov-operator";
 /// The annotation that names the installation's namespace on a cluster-wide object that has no owner.
 pub const INSTALLATION_ANNOTATION: &str = "sriovnetwork.openshift.io/operator-namespace";
 /// The field manager of what is created once and then belongs to the users.
 const CREATOR: &str = "sriov-operator-defaults";
+
+/// How we write what is no server-side apply.
+pub fn by_us() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    }
+}
+
+/// The same of an object that is made.
+pub fn made_by_us() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PostParams::default()
+    }
+}

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::keeper::store::FIELD_MANAGER;
+use crate::apply::FIELD_MANAGER;
 use crate::lines::causes;
 use crate::watching::watch_object;
 

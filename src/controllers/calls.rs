@@ -4,12 +4,12 @@ use std::{future::Future, time::Duration};
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, PatchParams, PostParams, Preconditions},
+    api::{ApiResource, DeleteParams, DynamicObject, Preconditions},
     discovery::Scope,
 };
 use tower::{limit::ConcurrencyLimit, service_fn};
 
-use crate::{apply::FIELD_MANAGER, lines::causes};
+use crate::lines::{causes, one_line};
 
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -82,22 +82,6 @@ pub(super) fn unless_gone<T>(result: Result<T, Error>) -> Result<(), Error> {
 pub(super) struct Answer<T> {
     pub(super) version: String,
     pub(super) body: T,
-}
-
-/// How we write.
-pub(super) fn by_us() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..PatchParams::default()
-    }
-}
-
-/// The same of an object that is made.
-pub(super) fn made_by_us() -> PostParams {
-    PostParams {
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..PostParams::default()
-    }
 }
 
 /// Only the very object that was seen is deleted.
@@ -228,10 +212,6 @@ fn said(status: &kube::core::Status) -> String {
         std::iter::once(status.message.as_str()).chain(causes.map(|cause| cause.message.as_str()));
     let said: Vec<&str> = said.filter(|text| !text.is_empty()).collect();
     said.join(" ")
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -8,9 +8,6 @@ use serde::Deserialize;
 
 use crate::stores::{Change, Mirror, Objects, Source};
 
-/// The group of MachineConfigs and their pools.
-pub(super) const MACHINES: &str = "machineconfiguration.openshift.io";
-
 const NAME: &str = "cluster";
 
 /// The Infrastructure `cluster`.

@@ -1,15 +1,12 @@
 //! The finalizer of the config.
 
 use json_patch::Patch as JsonPatch;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, api::Patch};
 
 use super::Error;
 use crate::{
     api::{DEFAULT_CONFIG_NAME, OPERATOR_CONFIG_FINALIZER, SriovOperatorConfig},
-    apply::{FIELD_MANAGER, finalizers},
+    apply::{by_us, finalizers},
 };
 
 /// Whether the config carries our finalizer.
@@ -43,12 +40,8 @@ async fn patch(api: &Api<SriovOperatorConfig>, patch: Option<JsonPatch>) -> Resu
     let Some(patch) = patch else {
         return Ok(());
     };
-    let params = PatchParams {
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..PatchParams::default()
-    };
     match api
-        .patch(DEFAULT_CONFIG_NAME, &params, &Patch::Json::<()>(patch))
+        .patch(DEFAULT_CONFIG_NAME, &by_us(), &Patch::Json::<()>(patch))
         .await
     {
         Ok(_) => Ok(()),

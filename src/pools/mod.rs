@@ -14,6 +14,8 @@ use crate::{
     render::objects::{MANAGED_BY, MANAGED_BY_LABEL},
 };
 
+/// The group of MachineConfigs and their pools.
+pub const MACHINES: &str = "machineconfiguration.openshift.io";
 /// The label that says whose nodes a MachineConfig is for.
 pub const ROLE: &str = "machineconfiguration.openshift.io/role";
 /// The unit's drop-in. The directive is that of the reference, character by character: another would reboot nodes.

@@ -27,6 +27,7 @@ use crate::{
     lines::said,
     networks::NetworkKind,
     operator::lease::LEASE_NAME,
+    pools::MACHINES,
     settings::SecretNames,
 };
 
@@ -112,8 +113,7 @@ pub async fn gather(client: &Client, namespace: &str, secret_names: &SecretNames
         "NetworkAttachmentDefinition",
         "network-attachment-definitions",
     );
-    let machines =
-        |kind, plural| everywhere(client, "machineconfiguration.openshift.io", kind, plural);
+    let machines = |kind, plural| everywhere(client, MACHINES, kind, plural);
     let machine_pools = machines("MachineConfigPool", "machineconfigpools");
     let machine_configs = machines("MachineConfig", "machineconfigs");
     let (networks, definitions, machine_pools, machine_configs) = tokio::join!(

@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntr
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::store::{FIELD_MANAGER, SecretStore, StoreError};
+use super::store::{SecretStore, StoreError};
+use crate::apply::FIELD_MANAGER;
 
 #[derive(Default)]
 struct Cluster {

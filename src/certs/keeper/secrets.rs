@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
-use super::store::FIELD_MANAGER;
+use crate::apply::{FIELD_MANAGER, MANAGED_BY, MANAGED_BY_LABEL};
 use crate::certs::authority::AUTHORITY_NAME;
 use crate::certs::pair::{CA_CRT, PairContents, ServingPair, TLS_CRT, TLS_KEY};
 use crate::certs::rotation::state::{ALL_KEYS, SecretData};
@@ -20,7 +20,6 @@ pub(super) const SERVING_KEYS: [&str; 3] = [TLS_CRT, TLS_KEY, CA_CRT];
 
 const TLS: &str = "kubernetes.io/tls";
 const OPAQUE: &str = "Opaque";
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// Annotations of the Secrets that OpenShift's service CA makes, of now and of before.
 const ORIGINATING_SERVICE: [&str; 2] = [
@@ -37,8 +36,8 @@ pub fn is_ours(secret: &Secret, owner: &OwnerReference) -> bool {
     let labelled = metadata
         .labels
         .as_ref()
-        .and_then(|labels| labels.get(MANAGED_BY))
-        .is_some_and(|manager| manager == FIELD_MANAGER);
+        .and_then(|labels| labels.get(MANAGED_BY_LABEL))
+        .is_some_and(|manager| manager == MANAGED_BY);
     let belongs = metadata
         .owner_references
         .iter()
@@ -194,7 +193,7 @@ fn secret(
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(namespace.to_owned()),
-            labels: Some([(MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned())].into()),
+            labels: Some([(MANAGED_BY_LABEL.to_owned(), MANAGED_BY.to_owned())].into()),
             owner_references: Some(vec![owner.clone()]),
             ..ObjectMeta::default()
         },

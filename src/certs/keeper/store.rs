@@ -4,15 +4,15 @@ use std::future::Future;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Error};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::lines::said;
-
-/// The field manager of everything that this program writes.
-pub const FIELD_MANAGER: &str = "sriov-operator";
+use crate::{
+    apply::{FIELD_MANAGER, by_us, made_by_us},
+    lines::said,
+};
 
 /// Requests have no read time-out of their own.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -93,19 +93,11 @@ impl SecretStore for KubeSecrets {
     }
 
     async fn create(&self, secret: &Secret) -> Result<Secret, StoreError> {
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        within_deadline(self.api.create(&params, secret)).await
+        within_deadline(self.api.create(&made_by_us(), secret)).await
     }
 
     async fn merge(&self, name: &str, patch: &Value) -> Result<Secret, StoreError> {
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        within_deadline(self.api.patch(name, &params, &Patch::Merge(patch))).await
+        within_deadline(self.api.patch(name, &by_us(), &Patch::Merge(patch))).await
     }
 
     async fn apply(&self, secret: &Secret, force: bool) -> Result<Secret, StoreError> {

@@ -16,13 +16,12 @@ use crate::{
         API_VERSION, Condition, DEFAULT_CONFIG_NAME, GROUP, SriovNetworkNodeState,
         SriovOperatorConfig,
     },
-    controllers::{
-        calls::{Answer, Error, answer, by_us, call, cluster_scoped, namespaced},
-        openshift,
-    },
+    apply::by_us,
+    controllers::calls::{Answer, Error, answer, call, cluster_scoped, namespaced},
     drain::{
         CORDONED_BY, CURRENT_STATE, DESIRED_STATE, DRAIN_STARTED, DRAINING, IDLE, STATE, pause,
     },
+    pools::MACHINES,
 };
 
 /// How long the server may take to write that a drain begins. Whoever leads next grants nothing before that is over.
@@ -306,7 +305,7 @@ impl Calls {
     }
 
     fn machine(&self, kind: &str, plural: &str) -> Api<DynamicObject> {
-        cluster_scoped(&self.client, openshift::MACHINES, kind, plural)
+        cluster_scoped(&self.client, MACHINES, kind, plural)
     }
 
     fn state(&self, name: &str) -> String {

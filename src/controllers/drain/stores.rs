@@ -16,11 +16,9 @@ use crate::{
     api::{
         DEFAULT_CONFIG_NAME, SriovNetworkNodeState, SriovNetworkPoolConfig, SriovOperatorConfig,
     },
-    controllers::{
-        Queue,
-        openshift::{Infrastructure, MACHINES},
-    },
+    controllers::{Queue, openshift::Infrastructure},
     drain::{Budget, Pool, protocol},
+    pools::MACHINES,
     stores::{Change, Mirror, Objects},
 };
 
@@ -139,12 +137,14 @@ fn wake(queue: &Queue<Key>, nodes: &[Arc<str>]) {
     }
 }
 
+/// Whether nothing has changed that decides about drains.
+fn is_alike<T>(change: &Change<'_, T>, is_like: fn(&T, &T) -> bool) -> bool {
+    let both = change.before.zip(change.after);
+    both.is_some_and(|(before, after)| is_like(before, after))
+}
+
 fn on_node(change: &Change<'_, Node>, budget: &Mutex<Budget>, queue: &Queue<Key>) {
-    let alike = change
-        .before
-        .zip(change.after)
-        .is_some_and(|(before, after)| before.is_like(after));
-    if alike {
+    if is_alike(change, Node::is_like) {
         return;
     }
     let labels = change.after.map(|node| &node.metadata.labels);
@@ -161,11 +161,7 @@ fn on_node(change: &Change<'_, Node>, budget: &Mutex<Budget>, queue: &Queue<Key>
 }
 
 fn on_state(change: &Change<'_, State>, budget: &Mutex<Budget>, queue: &Queue<Key>) {
-    let alike = change
-        .before
-        .zip(change.after)
-        .is_some_and(|(before, after)| before.is_like(after));
-    if alike {
+    if is_alike(change, State::is_like) {
         return;
     }
     let current = change.after.and_then(|state| state.current());

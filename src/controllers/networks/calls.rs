@@ -13,10 +13,9 @@ use super::{
 };
 use crate::{
     api::{API_VERSION, Condition, GROUP, NETWORK_FINALIZER},
-    apply::{FIELD_MANAGER, finalizers, take_over},
+    apply::{FIELD_MANAGER, by_us, finalizers, made_by_us, take_over},
     controllers::calls::{
-        Answer, Error, answer, by_us, call, made_by_us, namespaced, that_very, undecodable,
-        unless_gone,
+        Answer, Error, answer, call, namespaced, that_very, undecodable, unless_gone,
     },
     networks::{Attachment, LAST_NAMESPACE_ANNOTATION, NetworkRef},
 };

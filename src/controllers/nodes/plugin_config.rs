@@ -22,8 +22,8 @@ use super::{
     writer::{Failure, owner_reference},
 };
 use crate::{
-    apply::{MANAGED_BY, MANAGED_BY_LABEL},
-    controllers::calls::{Error, by_us, call, made_by_us, that_very, undecodable},
+    apply::{MANAGED_BY, MANAGED_BY_LABEL, by_us, made_by_us},
+    controllers::calls::{Error, call, that_very, undecodable},
     render::DEVICE_PLUGIN_CONFIG,
     stores::{Objects, is_at_least},
 };

@@ -15,7 +15,8 @@ use crate::{
         API_VERSION, DEFAULT_CONFIG_NAME, DEVICE_PLUGIN_LABEL, SriovNetworkNodeState,
         SriovNetworkNodeStateSpec,
     },
-    controllers::calls::{Error, by_us, call, made_by_us, that_very, undecodable, unless_gone},
+    apply::{by_us, made_by_us},
+    controllers::calls::{Error, call, that_very, undecodable, unless_gone},
     drain::{CURRENT_STATE, DESIRED_STATE, IDLE},
     stores::{KEEP_UNTIL, StateHead},
 };

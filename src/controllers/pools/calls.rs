@@ -7,12 +7,9 @@ use kube::{
 
 use crate::{
     api::{POOL_CONFIG_FINALIZER, SriovNetworkPoolConfig},
-    apply::{FIELD_MANAGER, finalizers},
-    controllers::{
-        calls::{Error, by_us, call, cluster_scoped, that_very, unless_gone},
-        openshift::MACHINES,
-    },
-    pools::{is_current, machine_config, machine_config_name, machine_pool_of},
+    apply::{FIELD_MANAGER, by_us, finalizers},
+    controllers::calls::{Error, call, cluster_scoped, that_very, unless_gone},
+    pools::{MACHINES, is_current, machine_config, machine_config_name, machine_pool_of},
 };
 
 /// Makes calls.

@@ -25,13 +25,13 @@ use self::{
 use super::{
     Controller, Error, Outcome, Queue,
     drift::{Cause, Drift},
-    openshift::{Infrastructure, MACHINES},
+    openshift::Infrastructure,
 };
 use crate::{
     api::{POOL_CONFIG_FINALIZER, SriovNetworkPoolConfig},
     apply::Contested,
     operator::{Events, Reason},
-    pools::{Plan, PoolView, View, machine_config_name, machine_pool_of, plan},
+    pools::{MACHINES, Plan, PoolView, View, machine_config_name, machine_pool_of, plan},
     server::metrics::Metrics,
     stores::{Change, Key, Mirror, Objects, Source},
 };

@@ -69,6 +69,11 @@ pub(super) enum CallError {
 }
 
 impl CallError {
+    /// Whether the object is gone, or of a kind that the server does not know.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 404)
+    }
+
     /// Whether a right is missing.
     pub(super) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_forbidden())

@@ -6,8 +6,8 @@
 //! -> the label of the nodes, the Lease
 //! ```
 //!
-//! It writes nothing but deletions and removals of finalizers, each guarded by what was read. One fault keeps nothing
-//! else back. Users' policies, networks and pools stay, as do the definitions.
+//! It writes nothing but deletions and removals of finalizers, each guarded by what was read, and what
+//! `nodes` says. One fault keeps nothing else back. Users' policies, networks and pools stay, as do the definitions.
 
 mod fault;
 mod nodes;
@@ -23,14 +23,14 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, ObjectMeta, Preconditions},
+    api::{DeleteParams, ObjectMeta, Patch, Preconditions},
 };
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{finalizer, lease::LEASE_NAME, teardown::in_order_of_removal};
 use crate::{
     api::{DEFAULT_CONFIG_NAME, SriovOperatorConfig},
-    apply::{Applier, ObjectRef},
+    apply::{Applier, ObjectRef, by_us},
     certs::keeper::secrets::{AUTHORITY_SECRET, is_ours},
     settings::SecretNames,
 };
@@ -149,6 +149,26 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
 
     fn say(&mut self, step: Step) {
         (self.tell)(step);
+    }
+
+    /// Takes something of ours from an object that stays; in a dry run, it would. False when the object is gone.
+    async fn patch<K, P>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        patch: &Patch<P>,
+    ) -> Result<bool, CallError>
+    where
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+        P: serde::Serialize + std::fmt::Debug,
+    {
+        if self.options.dry_run {
+            return Ok(true);
+        }
+        match call(api.patch_metadata(name, &by_us(), patch)).await {
+            Err(error) if error.is_missing() => Ok(false),
+            other => other.map(|_| true),
+        }
     }
 
     fn say_removed(&mut self, what: String) {
@@ -338,7 +358,7 @@ where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
     match call(api.get_opt(name)).await {
-        Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+        Err(error) if error.is_missing() => Ok(None),
         other => other,
     }
 }
@@ -354,7 +374,7 @@ where
     });
     let name = metadata.name.clone().unwrap_or_default();
     match call(api.delete(&name, &params)).await {
-        Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => Ok(()),
+        Err(error) if error.is_missing() => Ok(()),
         other => other.map(drop),
     }
 }

@@ -5,24 +5,21 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Api, Resource,
-    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
+    Api,
+    api::{ApiResource, DynamicObject, ListParams, Patch},
     core::{GroupVersionKind, ObjectMeta},
 };
 use serde_json::{Value, json};
 
-use super::{CallError, Cleanup, Fault, Step, call};
+use super::{Cleanup, Fault, Step, call};
 use crate::{
     api::DEVICE_PLUGIN_LABEL,
-    apply::FIELD_MANAGER,
     drain::{
         CORDONED_BY, STATE,
         pause::{PAUSED, written},
     },
+    pools::MACHINES,
 };
-
-const MACHINES: &str = "machineconfiguration.openshift.io/v1";
-const MACHINES_GROUP: &str = "machineconfiguration.openshift.io";
 
 impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
     /// Removes the label from every node, lifts the cordons that are on record as ours, and resumes the
@@ -37,16 +34,17 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             }
             Err(error) => self.faults.push(Fault::of("nodes", &error)),
         }
-        match call(self.client.list_api_group_resources(MACHINES)).await {
+        let version = format!("{MACHINES}/v1");
+        match call(self.client.list_api_group_resources(&version)).await {
             Ok(_) => self.resume_all().await,
             // Asked before the pools are: for a kind that is not there, a right is missing, too.
-            Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => {}
-            Err(error) => self.faults.push(Fault::of(MACHINES, &error)),
+            Err(error) if error.is_missing() => {}
+            Err(error) => self.faults.push(Fault::of(version, &error)),
         }
     }
 
     async fn resume_all(&mut self) {
-        let kind = GroupVersionKind::gvk(MACHINES_GROUP, "v1", "MachineConfigPool");
+        let kind = GroupVersionKind::gvk(MACHINES, "v1", "MachineConfigPool");
         let pools: Api<DynamicObject> =
             Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
         match call(pools.list_metadata(&ListParams::default())).await {
@@ -69,8 +67,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
         if has(&node.labels, DEVICE_PLUGIN_LABEL) {
             let patch = json!({ "metadata": { "labels": { DEVICE_PLUGIN_LABEL: null } } });
             let told = format!("label {DEVICE_PLUGIN_LABEL} of Node {name}");
-            self.release_object(nodes, &name, patch, Step::Removed(told))
-                .await;
+            self.take_away(nodes, &name, patch, told).await;
         }
         if has(&node.annotations, CORDONED_BY) {
             let patch = json!({
@@ -78,8 +75,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
                 "spec": { "unschedulable": false },
             });
             let told = format!("cordon of Node {name}");
-            self.release_object(nodes, &name, patch, Step::Removed(told))
-                .await;
+            self.take_away(nodes, &name, patch, told).await;
         }
     }
 
@@ -95,28 +91,18 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             "spec": { "paused": paused },
         });
         let told = format!("pause of MachineConfigPool {name}");
-        self.release_object(pools, &name, patch, Step::Removed(told))
-            .await;
+        self.take_away(pools, &name, patch, told).await;
     }
 
-    async fn release_object<K>(&mut self, api: &Api<K>, name: &str, patch: Value, told: Step)
+    async fn take_away<K>(&mut self, api: &Api<K>, name: &str, patch: Value, what: String)
     where
-        K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
-        if !self.options.dry_run {
-            let params = PatchParams {
-                field_manager: Some(FIELD_MANAGER.into()),
-                ..PatchParams::default()
-            };
-            match call(api.patch(name, &params, &Patch::Merge(patch))).await {
-                Ok(_) => {}
-                Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => return,
-                Err(error) => {
-                    self.faults.push(Fault::of(&told, &error));
-                    return;
-                }
-            }
+        let told = Step::Removed(what);
+        match self.patch(api, name, &Patch::Merge(patch)).await {
+            Ok(true) => self.say(told),
+            Ok(false) => {}
+            Err(error) => self.faults.push(Fault::of(told, &error)),
         }
-        self.say(told);
     }
 }

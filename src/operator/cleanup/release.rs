@@ -3,17 +3,17 @@
 
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{ListParams, Patch},
     core::NamespaceResourceScope,
 };
 
-use super::{CallError, Cleanup, Fault, Step, call};
+use super::{Cleanup, Fault, Step, call};
 use crate::{
     api::{
         NETWORK_FINALIZER, OVSNetwork, POOL_FINALIZER, SriovIBNetwork, SriovNetwork,
         SriovNetworkPoolConfig,
     },
-    apply::{FIELD_MANAGER, finalizers},
+    apply::finalizers,
 };
 
 impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
@@ -49,7 +49,7 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
         let objects = match objects {
             Ok(objects) => objects.items,
             // A kind that the server does not know has no objects.
-            Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => return,
+            Err(error) if error.is_missing() => return,
             Err(error) => {
                 self.faults
                     .push(Fault::of(format!("{kind} objects"), &error));
@@ -64,23 +64,13 @@ impl<T: FnMut(Step) + Send> Cleanup<'_, T> {
             };
             let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
             let what = format!("{kind} {namespace}/{name}");
-            if !self.options.dry_run {
-                let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
-                let params = PatchParams {
-                    field_manager: Some(FIELD_MANAGER.into()),
-                    ..PatchParams::default()
-                };
-                let patch = Patch::Json::<()>(removal);
-                match call(api.patch_metadata(&name, &params, &patch)).await {
-                    Ok(_) => {}
-                    Err(CallError::Api(kube::Error::Api(status))) if status.code == 404 => continue,
-                    Err(error) => {
-                        self.faults.push(Fault::of(&what, &error));
-                        continue;
-                    }
-                }
+            let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
+            let patch = Patch::Json::<()>(removal);
+            match self.patch(&api, &name, &patch).await {
+                Ok(true) => self.say(Step::Released { what, finalizer }),
+                Ok(false) => {}
+                Err(error) => self.faults.push(Fault::of(what, &error)),
             }
-            self.say(Step::Released { what, finalizer });
         }
     }
 }
