@@ -124,19 +124,8 @@ fn meddling() -> Vec<(Kind, &'static str, Value)> {
 async fn everything() -> Result<Scene> {
     let mut scene = Scene::installed().await?;
     chart::grant(scene.admin(), "dedicated").await?;
-    for (name, value) in [
-        ("ADMISSION_SERVING", "dedicated"),
-        (
-            "METRICS_EXPORTER_IMAGE",
-            "example.com/metrics-exporter:test",
-        ),
-        (
-            "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
-            "example.com/kube-rbac-proxy:test",
-        ),
-    ] {
-        scene.operator.set(name, value);
-    }
+    scene.operator.set("ADMISSION_SERVING", "dedicated");
+    scene.operator.set_exporter_images();
     scene.operator.start()?;
     let mut spec = both_webhooks();
     spec["featureGates"] = json!({ "metricsExporter": true });
@@ -332,14 +321,7 @@ async fn at_rest_nothing_is_asked_where_others_issue_certificates() -> Result<()
 async fn deletion_leaves_nothing_with_a_collector_and_without_an_operator() -> Result<()> {
     let mut scene = Scene::on(Cluster::boot().await?.with_controller_manager()?).await?;
     let before = scene.objects().await?;
-    scene.operator.set(
-        "METRICS_EXPORTER_IMAGE",
-        "example.com/metrics-exporter:test",
-    );
-    scene.operator.set(
-        "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
-        "example.com/kube-rbac-proxy:test",
-    );
+    scene.operator.set_exporter_images();
     scene.operator.start()?;
     let mut spec = both_webhooks();
     spec["featureGates"] = json!({ "metricsExporter": true });

@@ -212,23 +212,21 @@ async fn a_right_goes_and_comes(scene: &Scene) -> Result<()> {
         .map(drop)
 }
 
+/// Asks for all that the metrics exporter has for the Prometheus operator.
+fn wants_prometheus(scene: &mut Scene) {
+    scene.operator.set_exporter_images();
+    for name in [
+        "METRICS_EXPORTER_PROMETHEUS_OPERATOR_ENABLED",
+        "METRICS_EXPORTER_PROMETHEUS_DEPLOY_RULES",
+    ] {
+        scene.operator.set(name, "true");
+    }
+}
+
 #[tokio::test]
 async fn without_the_prometheus_operator_its_objects_are_left_out_until_it_comes() -> Result<()> {
     let mut scene = Scene::installed().await?;
-    for (name, value) in [
-        (
-            "METRICS_EXPORTER_IMAGE",
-            "example.com/metrics-exporter:test",
-        ),
-        (
-            "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
-            "example.com/kube-rbac-proxy:test",
-        ),
-        ("METRICS_EXPORTER_PROMETHEUS_OPERATOR_ENABLED", "true"),
-        ("METRICS_EXPORTER_PROMETHEUS_DEPLOY_RULES", "true"),
-    ] {
-        scene.operator.set(name, value);
-    }
+    wants_prometheus(&mut scene);
     scene.operator.start()?;
     scene
         .configure(&json!({ "featureGates": { "metricsExporter": true }, "logLevel": 2 }))
@@ -291,20 +289,7 @@ async fn missing_kinds_and_names_of_others_cost_nothing_and_their_change_is_noti
         .into_iter()
         .partition(|object| object["kind"] == NAD.name || text(object, "/metadata/name") == NADS);
     world::load(scene.admin(), &others).await?;
-    for (name, value) in [
-        (
-            "METRICS_EXPORTER_IMAGE",
-            "example.com/metrics-exporter:test",
-        ),
-        (
-            "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
-            "example.com/kube-rbac-proxy:test",
-        ),
-        ("METRICS_EXPORTER_PROMETHEUS_OPERATOR_ENABLED", "true"),
-        ("METRICS_EXPORTER_PROMETHEUS_DEPLOY_RULES", "true"),
-    ] {
-        scene.operator.set(name, value);
-    }
+    wants_prometheus(&mut scene);
     let theirs = [
         of_a_user(
             SERVICE,

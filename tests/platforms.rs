@@ -22,19 +22,8 @@ async fn openshift() -> Result<Scene> {
     let mut scene = Scene::installed().await?;
     let values = json!({ "operator": { "clusterType": "openshift" } });
     chart::grant_for(scene.admin(), &values).await?;
-    for (name, value) in [
-        ("CLUSTER_TYPE", "openshift"),
-        (
-            "METRICS_EXPORTER_IMAGE",
-            "example.com/metrics-exporter:test",
-        ),
-        (
-            "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
-            "example.com/kube-rbac-proxy:test",
-        ),
-    ] {
-        scene.operator.set(name, value);
-    }
+    scene.operator.set("CLUSTER_TYPE", "openshift");
+    scene.operator.set_exporter_images();
     Ok(scene)
 }
 

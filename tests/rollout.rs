@@ -55,14 +55,7 @@ fn names(list: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn every_field_of_a_config_goes_in_and_out_again() -> Result<()> {
     let mut scene = Scene::installed().await?;
-    scene.operator.set(
-        "METRICS_EXPORTER_IMAGE",
-        "example.com/metrics-exporter:test",
-    );
-    scene.operator.set(
-        "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
-        "example.com/kube-rbac-proxy:test",
-    );
+    scene.operator.set_exporter_images();
     scene.operator.start()?;
     scene.configure(&both_webhooks()).await?;
     scene.is_ready().await?;

@@ -171,15 +171,9 @@ async fn the_injector_goes_and_comes_with_its_switch() -> Result<()> {
         .await?;
     scene.is_ready().await?;
     scene.has_webhooks(OPERATOR_WEBHOOKS).await?;
-    let service = "network-resources-injector-service";
-    eventually(PATIENCE, "its Service to be gone", async || {
-        ensure!(
-            scene.admin().get(SERVICE, service).await?.is_none(),
-            "it is there"
-        );
-        Ok(())
-    })
-    .await?;
+    scene
+        .is_gone(SERVICE, "network-resources-injector-service")
+        .await?;
     let pod = scene
         .admin()
         .ask_create(&world::pod("app", "fast"))

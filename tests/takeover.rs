@@ -16,9 +16,11 @@ use crate::support::kinds::{
     VALIDATING, text,
 };
 use crate::support::old_webhook::{OldWebhook, REFUSAL};
+use crate::support::operator::Operator;
 use crate::support::scene::{BOTH_WEBHOOKS, PATIENCE, Scene, both_webhooks};
 use crate::support::user::{Refuser, User};
 use crate::support::wait::eventually;
+use crate::support::workload::Workload;
 use crate::support::{NAMESPACE, manifests, world};
 
 /// Group, version and plural of policies.
@@ -96,6 +98,38 @@ fn impossible() -> Value {
     world::custom(POLICY, "impossible", &spec)
 }
 
+/// Waits until the old webhook has refused it.
+async fn the_old_webhook_judges(scene: &Scene) -> Result<()> {
+    eventually(PATIENCE, "the old webhook to judge", async || {
+        let answer = scene.admin().ask_create(&impossible()).await?;
+        ensure!(answer.message().contains(REFUSAL), "{answer:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// A second operator, which has its webhooks served by pods of their own, and these pods.
+struct Workloads {
+    operator: Operator,
+    injector: Workload,
+    webhook: Workload,
+}
+
+/// The second operator takes the place of the first, as in a roll-out.
+async fn to_workloads(scene: &mut Scene) -> Result<Workloads> {
+    let mut operator = scene.replica(2).await?;
+    operator.set("ADMISSION_SERVING", "dedicated");
+    operator.argument("--shutdown-delay=1s");
+    operator.start()?;
+    operator.ready().await?;
+    scene.operator.stop().await?;
+    Ok(Workloads {
+        operator,
+        injector: scene.run_pod_of("network-resources-injector", 12).await?,
+        webhook: scene.run_pod_of("operator-webhook", 11).await?,
+    })
+}
+
 /// Asks about it all the time; says how often each of the two judged it, and fails when nobody did.
 async fn judged(admin: User, until: tokio::sync::watch::Receiver<bool>) -> Result<(usize, usize)> {
     let (mut old, mut new) = (0, 0);
@@ -149,12 +183,7 @@ async fn the_go_operators_installation_is_taken_over_without_a_gap() -> Result<(
         "metadata": { "name": "operator-webhook-cert", "namespace": NAMESPACE },
         "stringData": { "ca.crt": "x", "tls.crt": "x", "tls.key": "x" } });
     scene.admin().create(&secret).await?;
-    eventually(PATIENCE, "the old webhook to judge", async || {
-        let answer = scene.admin().ask_create(&impossible()).await?;
-        ensure!(answer.message().contains(REFUSAL), "{answer:?}");
-        Ok(())
-    })
-    .await?;
+    the_old_webhook_judges(&scene).await?;
 
     let (stop, until) = tokio::sync::watch::channel(false);
     let judging = tokio::spawn(judged(scene.admin().clone(), until));
@@ -296,12 +325,7 @@ async fn its_workload_becomes_ours_pod_by_pod() -> Result<()> {
     let old = OldWebhook::start(address, "operator-webhook", &service).await?;
     scene.add(old.pod());
     left_by_the_go_operator(scene.admin(), &config, &old.ca).await?;
-    eventually(PATIENCE, "the old webhook to judge", async || {
-        let answer = scene.admin().ask_create(&impossible()).await?;
-        ensure!(answer.message().contains(REFUSAL), "{answer:?}");
-        Ok(())
-    })
-    .await?;
+    the_old_webhook_judges(&scene).await?;
 
     let (stop, until) = tokio::sync::watch::channel(false);
     let judging = tokio::spawn(judged(scene.admin().clone(), until));
@@ -385,14 +409,11 @@ async fn the_way_of_serving_changes_without_a_gap_and_leaves_nothing() -> Result
     let judging = tokio::spawn(judged(scene.admin().clone(), until));
 
     // To a workload of its own: this process goes on until that one answers. Replicas overlap, as in a roll-out.
-    let mut next = scene.replica(2).await?;
-    next.set("ADMISSION_SERVING", "dedicated");
-    next.argument("--shutdown-delay=1s");
-    next.start()?;
-    next.ready().await?;
-    scene.operator.stop().await?;
-    let injector = scene.run_pod_of("network-resources-injector", 12).await?;
-    let webhook = scene.run_pod_of("operator-webhook", 11).await?;
+    let Workloads {
+        operator: mut next,
+        injector,
+        webhook,
+    } = to_workloads(&mut scene).await?;
     let led_to = async |label: &str, value: &str| {
         let (label, value) = (label.to_owned(), value.to_owned());
         eventually(PATIENCE, "the Service to be led over", async || {

@@ -139,6 +139,18 @@ impl Operator {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
+    /// Gives it, for the next start, the images that the metrics exporter needs.
+    pub(crate) fn set_exporter_images(&mut self) {
+        self.set(
+            "METRICS_EXPORTER_IMAGE",
+            "example.com/metrics-exporter:test",
+        );
+        self.set(
+            "METRICS_EXPORTER_KUBE_RBAC_PROXY_IMAGE",
+            "example.com/kube-rbac-proxy:test",
+        );
+    }
+
     /// Adds an argument for the next start.
     pub(crate) fn argument(&mut self, argument: &str) {
         self.arguments.push(argument.to_owned());

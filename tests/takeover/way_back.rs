@@ -5,13 +5,16 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::{SERVICE_NAME, bundle, impossible, judged, left_by_the_go_operator};
+use super::{
+    SERVICE_NAME, Workloads, bundle, judged, left_by_the_go_operator, the_old_webhook_judges,
+    to_workloads,
+};
 use crate::chart;
 use crate::support::NAMESPACE;
 use crate::support::kinds::{
     CONFIG, DAEMON_SET, Kind, LEASE, MUTATING, SECRET, SERVICE, VALIDATING, text,
 };
-use crate::support::old_webhook::{OldWebhook, REFUSAL};
+use crate::support::old_webhook::OldWebhook;
 use crate::support::scene::{BOTH_WEBHOOKS, PATIENCE, Scene};
 use crate::support::wait::eventually;
 
@@ -23,14 +26,11 @@ async fn the_go_operator_takes_over_without_a_gap() -> Result<()> {
     let judging = tokio::spawn(judged(scene.admin().clone(), until));
 
     // Serving moves to workloads, which go on when the operator goes.
-    let mut dedicated = scene.replica(2).await?;
-    dedicated.set("ADMISSION_SERVING", "dedicated");
-    dedicated.argument("--shutdown-delay=1s");
-    dedicated.start()?;
-    dedicated.ready().await?;
-    scene.operator.stop().await?;
-    let injector = scene.run_pod_of("network-resources-injector", 12).await?;
-    let webhook = scene.run_pod_of("operator-webhook", 11).await?;
+    let Workloads {
+        operator: mut dedicated,
+        injector,
+        webhook,
+    } = to_workloads(&mut scene).await?;
     eventually(PATIENCE, "the workload to be led to", async || {
         let service = scene.admin().must_get(SERVICE, SERVICE_NAME).await?;
         let selector = &service["spec"]["selector"];
@@ -64,12 +64,7 @@ async fn the_go_operator_takes_over_without_a_gap() -> Result<()> {
     webhook.stop().await?;
     injector.stop().await?;
     // The API server keeps its connections as long as ours are there.
-    eventually(PATIENCE, "the old webhook to be asked", async || {
-        let answer = scene.admin().ask_create(&impossible()).await?;
-        ensure!(answer.message().contains(REFUSAL), "{answer:?}");
-        Ok(())
-    })
-    .await?;
+    the_old_webhook_judges(&scene).await?;
     stop.send_replace(true);
     let (by_old, by_new) = judging.await??;
     ensure!(
