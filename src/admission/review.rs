@@ -1,6 +1,8 @@
 //! Decodes an `AdmissionReview` v1, borrowing from the body: objects stay the bytes that the API server sent, so that whoever
 //! judges them decodes only what it uses, and a bad object never costs the uid.
 
+mod at_once;
+
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{
@@ -9,14 +11,12 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use self::at_once::at_once;
 use super::{
     refusal::{Refusal, shown},
     uid,
 };
-use crate::{
-    brief::{LINE_BYTES, brief},
-    scan::Scanner,
-};
+use crate::brief::{LINE_BYTES, brief};
 
 /// What the API server asks about: `AdmissionReview.request`, cut down to what is used.
 #[derive(Clone, Debug, Deserialize)]
@@ -68,25 +68,7 @@ pub enum Object<'a> {
     Odd,
 }
 
-impl<'a> Object<'a> {
-    /// Puts the parts of the object at a place into `found`; leaves that alone where it is null.
-    fn scan(scanner: &mut Scanner<'a>, found: &mut Option<Self>) -> Option<()> {
-        if scanner.passes_null() {
-            return Some(());
-        }
-        let (mut metadata, mut spec) = (None, None);
-        scanner.members(|key, scanner| match key {
-            "metadata" => once(&mut metadata, scanner.value()?),
-            "spec" => once(&mut spec, scanner.value()?),
-            _ => scanner.value().map(drop),
-        })?;
-        let parts = Self::Parts {
-            metadata: given(metadata),
-            spec: given(spec),
-        };
-        once(found, parts)
-    }
-
+impl Object<'_> {
     /// The object as JSON, as far as it counts.
     pub fn text(&self) -> String {
         match self {
@@ -261,84 +243,6 @@ pub(super) fn decode(body: &[u8]) -> Result<Request<'_>, Failure> {
     Ok(request)
 }
 
-/// Decodes what every API server sends, in one pass over the body. Nothing where anything is odd.
-fn at_once(body: &[u8]) -> Option<Request<'_>> {
-    let mut scanner = Scanner::new(std::str::from_utf8(body).ok()?);
-    let (mut version, mut kind, mut request) = (None, None, None);
-    scanner.members(|key, scanner| match key {
-        "apiVersion" => once(&mut version, scanner.value()?),
-        "kind" => once(&mut kind, scanner.value()?),
-        "request" => once(&mut request, scan_request(scanner)?),
-        _ => scanner.value().map(drop),
-    })?;
-    let is_review = version == Some("\"admission.k8s.io/v1\"")
-        && kind == Some("\"AdmissionReview\"")
-        && scanner.is_at_end();
-    request.filter(|request: &Request<'_>| is_review && !request.uid.is_empty())
-}
-
-fn scan_request<'a>(scanner: &mut Scanner<'a>) -> Option<Request<'a>> {
-    let (mut uid, mut kind, mut resource, mut sub_resource) = (None, None, None, None);
-    let (mut name, mut namespace, mut operation, mut dry_run) = (None, None, None, None);
-    let (mut object, mut old_object) = (None, None);
-    let (mut has_object, mut has_old_object) = (None, None);
-    scanner.members(|key, scanner| match key {
-        "uid" => once(&mut uid, scanner.value()?),
-        "kind" => once(&mut kind, scanner.value()?),
-        "resource" => once(&mut resource, scanner.value()?),
-        "subResource" => once(&mut sub_resource, scanner.value()?),
-        "name" => once(&mut name, scanner.value()?),
-        "namespace" => once(&mut namespace, scanner.value()?),
-        "operation" => once(&mut operation, scanner.value()?),
-        "dryRun" => once(&mut dry_run, scanner.value()?),
-        "object" => {
-            once(&mut has_object, ())?;
-            Object::scan(scanner, &mut object)
-        }
-        "oldObject" => {
-            once(&mut has_old_object, ())?;
-            Object::scan(scanner, &mut old_object)
-        }
-        _ => scanner.value().map(drop),
-    })?;
-    Some(Request {
-        uid: scanned_text(uid)?,
-        kind: scanned(kind)?,
-        resource: scanned(resource)?,
-        sub_resource: scanned_text(sub_resource)?,
-        name: scanned_text(name)?,
-        namespace: scanned_text(namespace)?,
-        operation: serde_json::from_str(operation?).ok()?,
-        dry_run: scanned(given(dry_run))?,
-        object,
-        old_object,
-    })
-}
-
-/// What is given twice is odd.
-fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
-    slot.replace(value).is_none().then_some(())
-}
-
-/// A value that is there; what is null counts as absent where the API server has it so.
-fn given(value: Option<&str>) -> Option<&str> {
-    value.filter(|text| *text != "null")
-}
-
-/// What is decoded of a value that may be absent.
-fn scanned<'a, T: Deserialize<'a> + Default>(value: Option<&'a str>) -> Option<T> {
-    match value {
-        None => Some(T::default()),
-        Some(value) => serde_json::from_str(value).ok(),
-    }
-}
-
-fn scanned_text(value: Option<&str>) -> Option<Cow<'_, str>> {
-    #[derive(Default, Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    scanned(given(value)).map(|Text(text)| text)
-}
-
 /// Decodes a review from outside to inside, to say what is wrong with it.
 fn step_by_step(body: &[u8]) -> Result<Request<'_>, Failure> {
     let envelope: Envelope<'_> =
@@ -413,190 +317,4 @@ fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn review(request: &serde_json::Value) -> String {
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
-            .to_string()
-    }
-
-    #[test]
-    fn a_whole_review_decodes_without_copies() {
-        let body = review(&json!({
-            "uid": "u-1",
-            "kind": {"group": "", "version": "v1", "kind": "Pod"},
-            "resource": {"group": "", "version": "v1", "resource": "pods"},
-            "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
-            "name": "p", "namespace": "ns", "operation": "UPDATE",
-            "userInfo": {"username": "u"}, "dryRun": true,
-            "object": {"spec": {"z": 1, "a": 2.0}}, "oldObject": {"spec": {}},
-            "options": {"kind": "CreateOptions"},
-        }));
-        let request = decode(body.as_bytes()).unwrap();
-        assert!(matches!(request.uid, Cow::Borrowed("u-1")));
-        assert_eq!(request.kind.kind, "Pod");
-        assert_eq!(request.resource.resource, "pods");
-        assert_eq!((&*request.name, &*request.namespace), ("p", "ns"));
-        assert_eq!(request.operation, Operation::Update);
-        assert!(request.dry_run);
-        let Some(Object::Parts {
-            metadata: None,
-            spec: Some(spec),
-        }) = request.object
-        else {
-            panic!("{:?}", request.object);
-        };
-        assert!(
-            body.as_bytes()
-                .as_ptr_range()
-                .contains(&spec.as_bytes().as_ptr()),
-            "its parts are the body's own bytes"
-        );
-        let old = request.old_object.unwrap().text();
-        assert_eq!(old, r#"{"metadata":null,"spec":{}}"#);
-    }
-
-    #[test]
-    fn what_is_no_object_is_odd_and_costs_no_uid() {
-        for object in ["5", "-5", "0.5", "true", "\"x\"", "[1, {}]"] {
-            let body = format!(
-                r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",
-                "request":{{"uid":"u-1","operation":"CREATE","object":{object}}}}}"#
-            );
-            let request = decode(body.as_bytes()).unwrap();
-            assert!(matches!(request.object, Some(Object::Odd)), "{object}");
-        }
-    }
-
-    #[test]
-    fn null_and_absent_are_the_same() {
-        let body = review(&json!({
-            "uid": "u-1", "operation": "DELETE", "name": null, "namespace": null, "dryRun": null,
-            "object": null, "oldObject": {},
-        }));
-        let request = decode(body.as_bytes()).unwrap();
-        assert_eq!(request.name, "");
-        assert!(!request.dry_run);
-        assert!(request.object.is_none());
-        assert!(request.old_object.is_some());
-    }
-
-    #[test]
-    fn what_is_given_twice_is_refused_whatever_it_is() {
-        for twice in [
-            r#""object":{"metadata":{"name":"p"},"metadata":null}"#,
-            r#""object":{"spec":{},"spec":null}"#,
-            r#""object":{"spec":null,"spec":{}}"#,
-            r#""object":{},"object":null"#,
-            r#""object":null,"object":{}"#,
-            r#""oldObject":{"spec":{},"\u0073pec":null}"#,
-            r#""name":"a","name":null"#,
-        ] {
-            let body = format!(
-                r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",
-                "request":{{"uid":"u-1","operation":"CREATE",{twice}}}}}"#
-            );
-            match decode(body.as_bytes()) {
-                Err(Failure::Answerable { message, .. }) => {
-                    assert!(message.contains("duplicate field"), "{message}");
-                }
-                other => panic!("{twice}: {other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_kind_that_is_null_is_refused_at_once_and_step_by_step() {
-        for odd in ["", r#","\u006eame":"p""#] {
-            for field in ["kind", "resource"] {
-                let body = format!(
-                    r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",
-                    "request":{{"uid":"u-1","operation":"CREATE","{field}":null{odd}}}}}"#
-                );
-                let failure = decode(body.as_bytes()).unwrap_err();
-                assert!(matches!(failure, Failure::Answerable { .. }), "{body}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_briefly_however_long_it_is() {
-        let long = "n".repeat(100_000);
-        let body = review(&json!({"uid": "u-1", "operation": long}));
-        let Err(Failure::Answerable { message, .. }) = decode(body.as_bytes()) else {
-            panic!("accepted");
-        };
-        assert!(
-            message.contains("unknown variant `nnn") && message.len() < 400,
-            "{message}"
-        );
-    }
-
-    #[test]
-    fn a_uid_is_answered_up_to_a_length() {
-        for (length, is_answered) in [(uid::LONGEST, true), (uid::LONGEST + 1, false)] {
-            for operation in ["CREATE", "PATCH"] {
-                let body = review(&json!({"uid": "u".repeat(length), "operation": operation}));
-                let refused = matches!(decode(body.as_bytes()), Err(Failure::Refused(_)));
-                assert_eq!(refused, !is_answered, "{operation} {length}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_object_of_any_shape_costs_nothing_but_itself() {
-        for object in [json!(7), json!("text"), json!([]), json!({"spec": 5})] {
-            let body = review(&json!({"uid": "u-1", "operation": "CREATE", "object": object}));
-            assert_eq!(decode(body.as_bytes()).unwrap().uid, "u-1");
-        }
-    }
-
-    #[test]
-    fn a_bad_request_keeps_its_uid() {
-        for request in [
-            json!({"uid": "u-1"}),
-            json!({"uid": "u-1", "operation": "PATCH"}),
-            json!({"uid": "u-1", "operation": 5}),
-            json!({"uid": "u-1", "operation": "CREATE", "kind": "Pod"}),
-            json!({"uid": "u-1", "operation": "CREATE", "name": {"a": 1}}),
-            json!({"uid": "u-1", "operation": "CREATE", "dryRun": "yes"}),
-        ] {
-            let body = review(&request);
-            match decode(body.as_bytes()) {
-                Err(Failure::Answerable { uid, message }) => {
-                    assert_eq!(uid, "u-1");
-                    assert!(message.starts_with("the review's request does not decode"));
-                }
-                other => panic!("{request}: {other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn what_has_no_uid_or_is_no_review_is_refused() {
-        let v1 = r#""apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview""#;
-        for (body, expected) in [
-            (String::new(), "does not decode"),
-            ("7".to_owned(), "does not decode"),
-            (format!("{{{v1}}}"), "has no request"),
-            (format!(r#"{{{v1},"request":null}}"#), "has no request"),
-            (format!(r#"{{{v1},"request":{{"operation":"CREATE"}}}}"#), "has no uid"),
-            (format!(r#"{{{v1},"request":{{"uid":"","operation":"CREATE"}}}}"#), "has no uid"),
-            (
-                r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u"}}"#.to_owned(),
-                "v1beta1",
-            ),
-            (r#"{"apiVersion":"v1","kind":"Pod"}"#.to_owned(), "\"Pod\""),
-        ] {
-            match decode(body.as_bytes()) {
-                Err(Failure::Refused(refusal)) => {
-                    assert!(refusal.to_string().contains(expected), "{body}: {refusal}");
-                }
-                other => panic!("{body}: {other:?}"),
-            }
-        }
-    }
-}
+mod tests;

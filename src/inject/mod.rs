@@ -8,6 +8,7 @@
 //! decide(pod, index) ── Unknown(keys) ──> read them live into a Nads, once ──> decide(pod, Live { index, read })
 //! ```
 
+mod borrowed;
 mod condition;
 pub(crate) mod label;
 mod message;
@@ -20,6 +21,7 @@ mod quantity;
 mod resources;
 pub mod selection;
 mod selector;
+mod spec;
 mod switches;
 #[cfg(test)]
 mod tests;
@@ -38,8 +40,8 @@ pub use self::{
 use self::{
     networks::{Attachments, Networks},
     patch::{Misfit, Patch},
-    pod::Spec,
     podnetinfo::Shown,
+    spec::Spec,
 };
 
 /// What does not change while the process runs.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::pod::{PodReview, Spec};
+use super::{pod::PodReview, spec::Spec};
 
 /// Bytes of most patches.
 const USUAL: usize = 2048;

@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::{
+    borrowed::Entries,
     patch::Patch,
-    pod::{Container, Entries, Place, Spec},
     quantity::Quantity,
     resources,
+    spec::{Container, Place, Spec},
 };
 
 /// The name of the volume and of its mounts.

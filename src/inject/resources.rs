@@ -7,8 +7,8 @@ use serde_json::{Value, value::RawValue};
 use super::{
     message::quote,
     patch::Patch,
-    pod::{self, Amounts, Container, Place, Spec},
     quantity::{Quantity, QuantityError},
+    spec::{self, Amounts, Container, Place, Spec},
 };
 
 /// The annotation that records what was added to a pod when existing resources are honored: a JSON object of counts.
@@ -155,7 +155,7 @@ pub(super) fn amount(
     resource: &str,
     raw: &RawValue,
 ) -> Result<Quantity, String> {
-    pod::amount(raw).map_err(|error| {
+    spec::amount(raw).map_err(|error| {
         format!(
             "{place}.resources.{field}[{}]: {} {error}",
             quote(resource),

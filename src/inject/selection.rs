@@ -9,9 +9,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use super::{
+    borrowed::Entries,
     label::is_dns_label,
     message::{json_fault, quote},
-    pod::Entries,
 };
 
 /// The annotation with the networks of a pod.

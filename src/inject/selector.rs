@@ -7,7 +7,7 @@ use super::{
     message::quote,
     nad::{NODE_SELECTOR, NadKey},
     patch::Patch,
-    pod::Spec,
+    spec::Spec,
 };
 
 /// Why an item of a node selector is illegal. User texts in it are quoted.
