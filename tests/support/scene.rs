@@ -2,7 +2,7 @@
 //! front of it. When it is dropped it prints the replica's log, which the test runner shows for a failed test only.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -287,16 +287,34 @@ impl Scene {
         Ok(calls)
     }
 
-    /// Fails unless there is not one request for a while but for watches, Leases and Events; refused ones and those about
-    /// unknown kinds count.
+    /// Fails unless it comes to rest, and then there is not one request for a while but for watches, Leases and Events;
+    /// refused ones and those about unknown kinds count.
     pub(crate) async fn is_quiet(&self, why: &str) -> Result<()> {
-        // Events and pairs come a moment after the condition.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let before = self.requests()?.len();
+        let before = self.comes_to_rest(why).await?;
         tokio::time::sleep(Duration::from_secs(4)).await;
         let since = self.requests()?.split_off(before);
         ensure!(since.is_empty(), "{why} it asked {since:?}");
         Ok(())
+    }
+
+    /// Waits out what follows the condition: Events, pairs, and first lists that an API server whose storage was not yet
+    /// up has put off. Returns the number of requests until then.
+    async fn comes_to_rest(&self, why: &str) -> Result<usize> {
+        let start = Instant::now();
+        let mut before = self.requests()?.len();
+        loop {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let now = self.requests()?;
+            if now.len() == before {
+                return Ok(before);
+            }
+            let since = &now[before..];
+            ensure!(
+                start.elapsed() < PATIENCE,
+                "{why} it does not come to rest, lately it asked {since:?}"
+            );
+            before = now.len();
+        }
     }
 
     /// Fails when a role lacks what the operator asked for.
