@@ -59,12 +59,12 @@ pub(crate) fn answer(
         custom_resources: None,
         pods: Some(Arc::new(injector)),
     };
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Metrics::new();
     let router = admission::router(
         &handlers,
         Limits::default(),
         CancellationToken::new(),
-        metrics,
+        &metrics,
     );
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -31,12 +31,17 @@ fn millis(begin: Instant) -> f64 {
     begin.elapsed().as_secs_f64() * 1e3
 }
 
+/// Gives the operator a config with both webhooks on, logging as it does every day.
+pub(crate) async fn configure(scene: &mut Scene) -> Result<()> {
+    let config = json!({ "enableInjector": true, "enableOperatorWebhook": true, "logLevel": 0 });
+    scene.configure(&config).await?;
+    scene.is_ready().await
+}
+
 /// From a change of the config or of the switches to its effect, and what the API server is asked meanwhile.
 pub(crate) async fn measure(report: &mut Report, scene: &mut Scene, extent: Extent) -> Result<()> {
-    let config = json!({ "enableInjector": true, "enableOperatorWebhook": true, "logLevel": 0 });
     let begin = Instant::now();
-    scene.configure(&config).await?;
-    scene.is_ready().await?;
+    configure(scene).await?;
     report.tell("a new config to Ready", millis(begin), "ms");
 
     tokio::time::sleep(SETTLES).await;

@@ -1,5 +1,6 @@
 //! The floor: the product's listener in a process of its own, with a handler that reads the body and answers a constant.
-//! What a review costs above it is the product's own.
+//! The constant is what the product answers, so that both put the same bytes on the wire, and what a review costs above
+//! the floor is the product's own.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -27,7 +28,8 @@ use crate::{
 };
 
 const NAME: &str = "floor.bench.svc";
-const ANSWER: &str = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"705ab4f5-6393-11e8-b7cc-42010a800002","allowed":true}}"#;
+/// Where the constant is posted to.
+const CONSTANT: &str = "/constant";
 
 /// The process.
 pub(crate) struct Floor {
@@ -60,6 +62,14 @@ impl Floor {
     }
 }
 
+impl Floor {
+    /// From here on, this is what it answers.
+    pub(crate) async fn answers(&self, constant: &str) -> Result<()> {
+        self.target.ask(CONSTANT, constant.as_bytes()).await?;
+        Ok(())
+    }
+}
+
 /// What the process does, for ever.
 pub(crate) fn serve(directory: &Path) -> Result<()> {
     // Fails only when one is installed already.
@@ -84,14 +94,23 @@ pub(crate) fn serve(directory: &Path) -> Result<()> {
         std::fs::write(directory.join("bundle"), pair.cert.pem())?;
         std::fs::write(directory.join("unfinished"), address)?;
         std::fs::rename(directory.join("unfinished"), directory.join("address"))?;
-        let answer = |body: Bytes| async move {
-            std::hint::black_box(body);
-            ([("content-type", "application/json")], ANSWER)
+        let constant = Arc::new(ArcSwap::from_pointee(Bytes::new()));
+        let answer = {
+            let constant = Arc::clone(&constant);
+            move |body: Bytes| async move {
+                std::hint::black_box(body);
+                let constant = Bytes::clone(&constant.load());
+                ([("content-type", "application/json")], constant)
+            }
         };
+        let change = move |body: Bytes| async move { constant.store(Arc::new(body)) };
+        let router = Router::new()
+            .route(CONSTANT, any(change))
+            .fallback(any(answer));
         server::serve(
             listener,
             Some(tls),
-            Router::new().fallback(any(answer)),
+            router,
             Shutdown::at_once(CancellationToken::new()),
             Options::default(),
             Metrics::new().server("floor"),

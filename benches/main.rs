@@ -19,7 +19,7 @@
 //! ```
 //!
 //! `BENCH_QUICK=1` leaves out what takes long; `cargo bench --bench bench -- fleet 1000` runs that part alone, of so many
-//! nodes. Everything is bounded in count and time.
+//! nodes, and `-- endpoints` that one. Everything is bounded in count and time.
 
 #[allow(
     dead_code,
@@ -62,8 +62,11 @@ fn main() -> ExitCode {
             .context("a count")
             .and_then(|count| instructions::run(name, count))
             .map(|()| true),
-        ["fleet", ref more @ ..] => bench(true, more.first().and_then(|nodes| nodes.parse().ok())),
-        _ => bench(false, None),
+        ["fleet", ref more @ ..] => bench(&Part::Fleet(
+            more.first().and_then(|nodes| nodes.parse().ok()),
+        )),
+        ["endpoints", ..] => bench(&Part::Endpoints),
+        _ => bench(&Part::All),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -75,13 +78,21 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures everything, or only how a large cluster follows its policies, of so many nodes if that is said. Returns
-/// whether every bar is met.
-fn bench(only_fleet: bool, nodes: Option<usize>) -> Result<bool> {
+/// What is measured.
+enum Part {
+    All,
+    /// How a cluster of so many nodes follows its policies.
+    Fleet(Option<usize>),
+    /// The endpoints whose cost does not depend on the cluster.
+    Endpoints,
+}
+
+/// Measures it. Returns whether every bar is met.
+fn bench(part: &Part) -> Result<bool> {
     let mut report = Report::default();
     let quick = std::env::var_os("BENCH_QUICK").is_some_and(|quick| !quick.is_empty());
     let extent = if quick { extent::QUICK } else { extent::WHOLE };
-    if !only_fleet {
+    if matches!(part, Part::All) {
         report.section("The pure paths");
         pure::measure(&mut report)?;
         report.section("Instructions of the pure paths");
@@ -92,11 +103,21 @@ fn bench(only_fleet: bool, nodes: Option<usize>) -> Result<bool> {
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(async {
-        if !only_fleet {
-            sizes::measure(&mut report, extent).await?;
+        match part {
+            Part::All => {
+                sizes::measure(&mut report, extent).await?;
+                fleet::measure(&mut report, extent.fleet).await
+            }
+            Part::Fleet(nodes) => fleet::measure(&mut report, nodes.unwrap_or(extent.fleet)).await,
+            Part::Endpoints => {
+                let mut scene = sizes::scene().await?;
+                changes::start(&mut scene).await?;
+                changes::configure(&mut scene).await?;
+                tokio::time::sleep(product::SETTLES).await;
+                let floor = floor::Floor::start().await?;
+                endpoints::measure(&mut report, &scene, &floor, extent).await
+            }
         }
-        let nodes = nodes.unwrap_or(extent.fleet);
-        fleet::measure(&mut report, nodes).await
     });
     report.finish()?;
     outcome?;

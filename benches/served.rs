@@ -56,6 +56,7 @@ pub(crate) async fn compare(
         answer.contains(endpoint.answer),
         "{name}: it answers {answer}"
     );
+    floor.answers(&answer).await?;
     let mut floors = Vec::new();
     let mut products = Vec::new();
     for _ in 0..extent.rounds {

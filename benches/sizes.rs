@@ -35,10 +35,11 @@ const NETWORKS: usize = 10_000;
 const MOST_OF_A_PAGE: usize = 500;
 const MIB: &str = "MiB";
 
-pub(crate) async fn measure(report: &mut Report, extent: Extent) -> Result<()> {
+/// A cluster with the kinds and two networks; the product is not started.
+pub(crate) async fn scene() -> Result<Scene> {
     let cluster = Cluster::boot().await?;
     manifests::install(cluster.admin()).await?;
-    let mut scene = Scene::calm(cluster).await?;
+    let scene = Scene::calm(cluster).await?;
     let definitions = seed::seeds()?
         .into_iter()
         .filter(|object| Kind::of(object).is_ok_and(|kind| kind == CRD));
@@ -47,6 +48,11 @@ pub(crate) async fn measure(report: &mut Report, extent: Extent) -> Result<()> {
         .chain((0..2).map(world::nad))
         .collect();
     seed::load(scene.admin(), &first).await?;
+    Ok(scene)
+}
+
+pub(crate) async fn measure(report: &mut Report, extent: Extent) -> Result<()> {
+    let mut scene = scene().await?;
 
     report.section("Start, change and rest");
     report.tell("binary", product::binary_size()?, MIB);

@@ -37,12 +37,12 @@ pub(crate) fn review(route: usize, body: &[u8]) {
             custom_resources: Some(Arc::clone(&*WORLD) as _),
             pods: Some(Arc::clone(&*WORLD) as _),
         };
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Metrics::new();
         admission::router(
             &handlers,
             Limits::default(),
             CancellationToken::new(),
-            metrics,
+            &metrics,
         )
     });
     static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {

@@ -3,6 +3,18 @@
 //! What is skipped is only followed to its end, by quotes and brackets. Whether it is JSON is for those to find out who
 //! decode a part that they use. Nothing here decodes, and nothing copies.
 
+mod blocks;
+
+use blocks::nested_length;
+
+/// Bytes that are looked at together.
+const WORD: usize = 8;
+/// So many words of a string are looked at one by one.
+const SHORT_WORDS: usize = 4;
+const LOW_BITS: u64 = u64::MAX / 0xff;
+const QUOTES: u64 = LOW_BITS * b'"' as u64;
+const BACKSLASHES: u64 = LOW_BITS * b'\\' as u64;
+
 /// A place in a text. Each method returns nothing where the text is not what it asks for, and then the place means nothing
 /// any more.
 #[derive(Debug, Clone)]
@@ -31,11 +43,11 @@ impl<'a> Scanner<'a> {
         loop {
             self.expect(b'"')?;
             let start = self.at;
-            self.pass_string()?;
-            let key = self.text.get(start..self.at - 1)?;
-            if key.contains('\\') {
+            let has_escapes = self.pass_string()?;
+            if has_escapes {
                 return None;
             }
+            let key = self.text.get(start..self.at - 1)?;
             self.expect(b':')?;
             member(key, self)?;
             match self.next()? {
@@ -71,7 +83,7 @@ impl<'a> Scanner<'a> {
                 self.at += 1;
                 self.pass_string()?;
             }
-            b'{' | b'[' => self.pass_nested()?,
+            b'{' | b'[' => self.at += nested_length(self.text.as_bytes().get(start..)?)?,
             _ => {
                 let rest = self.text.as_bytes().get(start..)?;
                 let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
@@ -95,37 +107,19 @@ impl<'a> Scanner<'a> {
         self.peek().is_none()
     }
 
-    /// From inside a string to behind its closing quote.
-    fn pass_string(&mut self) -> Option<()> {
+    /// From inside a string to behind its closing quote. Returns whether it has escapes.
+    fn pass_string(&mut self) -> Option<bool> {
+        let bytes = self.text.as_bytes();
+        let mut has_escapes = false;
         loop {
-            let rest = self.text.as_bytes().get(self.at..)?;
-            let found = memchr::memchr2(b'"', b'\\', rest)?;
-            let is_escape = rest.get(found) == Some(&b'\\');
+            self.at += plain(bytes.get(self.at..)?)?;
+            if *bytes.get(self.at)? == b'"' {
+                self.at += 1;
+                return Some(has_escapes);
+            }
             // Whatever is escaped, it is no end.
-            self.at += found + if is_escape { 2 } else { 1 };
-            if !is_escape {
-                return Some(());
-            }
-        }
-    }
-
-    /// From an opening bracket to behind the one that closes it. A loop, so that no depth is too deep.
-    fn pass_nested(&mut self) -> Option<()> {
-        let mut depth = 0_usize;
-        loop {
-            let byte = *self.text.as_bytes().get(self.at)?;
-            self.at += 1;
-            match byte {
-                b'"' => self.pass_string()?,
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return Some(());
-                    }
-                }
-                _ => {}
-            }
+            self.at += 2;
+            has_escapes = true;
         }
     }
 
@@ -149,6 +143,27 @@ impl<'a> Scanner<'a> {
     fn expect(&mut self, byte: u8) -> Option<()> {
         (self.next()? == byte).then_some(())
     }
+}
+
+/// How many bytes come before the first quote or backslash, if there is one.
+fn plain(bytes: &[u8]) -> Option<usize> {
+    // Most texts are too short for a search that is made for long ones to pay.
+    let (words, _) = bytes.as_chunks::<WORD>();
+    for (index, word) in words.iter().take(SHORT_WORDS).enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES);
+        if found != 0 {
+            return Some(index * WORD + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let passed = words.len().min(SHORT_WORDS) * WORD;
+    let found = memchr::memchr2(b'"', b'\\', bytes.get(passed..)?)?;
+    Some(passed + found)
+}
+
+/// The highest bit of the first byte that is zero, and of no byte before it.
+const fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(LOW_BITS) & !word & (LOW_BITS << 7)
 }
 
 fn is_space(byte: u8) -> bool {

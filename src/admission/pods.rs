@@ -99,7 +99,7 @@ fn verdict(outcome: Outcome) -> Verdict {
         Outcome::Denied { message, warnings } => {
             Ok(Decision::deny_with(Denial::bad_request(message), warnings))
         }
-        Outcome::Unfit { message, .. } => Err(Undecided::Fault(message)),
+        Outcome::Fault { message, .. } => Err(Undecided::Fault(message)),
         // Whatever was read live is known.
         Outcome::Unknown(_) => Err(Undecided::Fault(
             "networks are unknown although they were read".to_owned(),
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn a_patch_that_would_not_apply_is_ours_to_answer_for() {
-        let unfit = Outcome::Unfit {
+        let fault = Outcome::Fault {
             message: "no /spec/containers/0".into(),
             warnings: Vec::new(),
         };
         assert_eq!(
-            verdict(unfit),
+            verdict(fault),
             Err(Undecided::Fault("no /spec/containers/0".into()))
         );
     }

@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     brief::{LONGEST_NAME, brief},
-    server::metrics::Metrics,
+    server::metrics::{Metrics, WebhookMetrics},
     settings::FailurePolicy,
 };
 
@@ -75,7 +75,6 @@ struct Shared {
     budget: Budget,
     reviews: Semaphore,
     stop: CancellationToken,
-    metrics: Arc<Metrics>,
 }
 
 /// One route.
@@ -83,6 +82,7 @@ struct Shared {
 struct Route {
     handler: Handler,
     shared: Arc<Shared>,
+    metrics: Arc<WebhookMetrics>,
 }
 
 /// The admission routes for the handlers that are there. When `stop` is cancelled, what has no verdict yet, and what comes
@@ -91,14 +91,13 @@ pub fn router(
     handlers: &Handlers,
     limits: Limits,
     stop: CancellationToken,
-    metrics: Arc<Metrics>,
+    metrics: &Metrics,
 ) -> Router {
     let shared = Arc::new(Shared {
         budget: Budget::new(limits.body_bytes),
         reviews: Semaphore::new(limits.reviews.min(Semaphore::MAX_PERMITS)),
         limits,
         stop,
-        metrics,
     });
     let mut router = Router::new();
     let mut paths = Vec::new();
@@ -107,6 +106,7 @@ pub fn router(
         let route = Route {
             handler,
             shared: Arc::clone(&shared),
+            metrics: Arc::new(metrics.admission.of(path)),
         };
         router = router.route(path, any(serve).with_state(route));
         paths.push(path);
@@ -118,7 +118,7 @@ pub fn router(
 async fn serve(State(route): State<Route>, request: http::Request<Body>) -> Response {
     let webhook = route.path();
     let started = Instant::now();
-    let _in_flight = route.shared.metrics.admission.enter(webhook);
+    let _in_flight = route.metrics.enter();
     let response = match route.answer(request, started).await {
         Ok(bytes) => {
             let mut response = Response::new(Body::from(bytes));
@@ -145,10 +145,8 @@ async fn serve(State(route): State<Route>, request: http::Request<Body>) -> Resp
         }
     };
     route
-        .shared
         .metrics
-        .admission
-        .answered(webhook, response.status().as_u16(), started.elapsed());
+        .answered(response.status().as_u16(), started.elapsed());
     response
 }
 
@@ -222,7 +220,7 @@ impl Route {
 
     /// What a fault of our own comes to: what the API server would do about a call that failed, but told in a sentence.
     fn fault(&self, request: &Request<'_>, fault: &'static str, told: &str) -> Decision {
-        self.shared.metrics.admission.faulted(self.path(), fault);
+        self.metrics.faulted(fault);
         let told = format!("{told} (request {})", shown(&request.uid));
         match self.handler.failure_policy() {
             FailurePolicy::Fail => Decision::deny(Denial::internal(told)),
@@ -257,10 +255,7 @@ impl Route {
             reason = denial.message,
             "denied"
         );
-        self.shared
-            .metrics
-            .admission
-            .decided(webhook, "unknown", "denied");
+        self.metrics.decided("unknown", "denied");
         encode(uid, &Decision::deny(denial))
     }
 
@@ -273,10 +268,7 @@ impl Route {
             Decision::Allow { .. } => "patched",
             Decision::Deny { .. } => "denied",
         };
-        self.shared
-            .metrics
-            .admission
-            .decided(webhook, operation, outcome);
+        self.metrics.decided(operation, outcome);
         let duration_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         // Recorded as strings, which the log quotes: no name breaks out of its line, and none fills the log.
         let uid = &*request.uid;

@@ -87,7 +87,7 @@ fn webhooks(limits: Limits, policy: FailurePolicy) -> Webhooks {
     let stop = CancellationToken::new();
     let metrics = Arc::new(Metrics::new());
     Webhooks {
-        router: router(&handlers, limits, stop.clone(), Arc::clone(&metrics)),
+        router: router(&handlers, limits, stop.clone(), &metrics),
         stop,
         metrics,
     }

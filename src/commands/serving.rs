@@ -155,12 +155,7 @@ impl Serving {
                 })) as _
             }),
         };
-        let router = admission::router(
-            &handlers,
-            Limits::default(),
-            give_up.clone(),
-            Arc::clone(&metrics),
-        );
+        let router = admission::router(&handlers, Limits::default(), give_up.clone(), &metrics);
         supervisor.spawn("admission server", Stage::Serving, {
             let shutdown = Shutdown {
                 leaving: supervisor.leaving(),

@@ -39,7 +39,7 @@ pub use self::{
 };
 use self::{
     networks::{Attachments, Networks},
-    patch::{Misfit, Patch},
+    patch::{Part, Patch},
     podnetinfo::Shown,
     spec::Spec,
 };
@@ -84,9 +84,9 @@ pub enum Outcome {
     },
     /// The view lacks NADs, at most 32 of them: all of these are to be read, and the question put again with [`Live`].
     Unknown(Vec<NadKey>),
-    /// The patch would not apply to the pod, a fault of ours. Sent, it would make the API server refuse the pod.
-    Unfit {
-        /// What does not fit.
+    /// The patch cannot be written, a fault of ours.
+    Fault {
+        /// Why not.
         message: String,
         /// What the pod's author should know.
         warnings: Vec<String>,
@@ -98,7 +98,7 @@ pub enum Outcome {
 enum Stop {
     Denied(String),
     Unknown(Vec<NadKey>),
-    Unfit(String),
+    Fault(String),
 }
 
 impl From<Unreadable> for Stop {
@@ -107,9 +107,9 @@ impl From<Unreadable> for Stop {
     }
 }
 
-impl From<Misfit> for Stop {
-    fn from(misfit: Misfit) -> Self {
-        Self::Unfit(misfit.to_string())
+impl From<serde_json::Error> for Stop {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Fault(format!("the patch cannot be written: {error}"))
     }
 }
 
@@ -129,7 +129,7 @@ pub fn decide(
         Ok(Some(patch)) => Outcome::Patched { patch, warnings },
         Err(Stop::Denied(message)) => Outcome::Denied { message, warnings },
         Err(Stop::Unknown(nads)) => Outcome::Unknown(nads),
-        Err(Stop::Unfit(message)) => Outcome::Unfit { message, warnings },
+        Err(Stop::Fault(message)) => Outcome::Fault { message, warnings },
     }
 }
 
@@ -183,7 +183,7 @@ fn inject(
     if patch.is_empty() {
         return Ok(None);
     }
-    Ok(Some(patch.fitted(pod, spec.as_ref())?))
+    Ok(Some(patch.text(pod)?))
 }
 
 /// The annotations that the pod's labels ask for; of one key, the injection that comes last.
@@ -231,16 +231,15 @@ fn inject_resources<'p>(
 }
 
 fn add_annotations(pod: &PodReview<'_>, annotations: BTreeMap<&str, String>, patch: &mut Patch) {
-    const PATH: &str = "/metadata/annotations";
     let exist = pod
         .metadata
         .as_ref()
         .is_some_and(|metadata| metadata.annotations.is_some());
     if exist {
         for (key, value) in annotations {
-            patch.add_member(PATH, key, &value);
+            patch.add_member(Part::Annotations, key, &value);
         }
     } else if !annotations.is_empty() {
-        patch.add(PATH.to_owned(), &annotations);
+        patch.make(Part::Annotations, &annotations);
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     borrowed::Entries,
-    patch::Patch,
+    patch::{Part, Patch},
     quantity::Quantity,
     resources,
     spec::{Container, Place, Spec},
@@ -108,7 +108,7 @@ pub(super) fn inject(spec: &Spec<'_>, shown: Shown, patch: &mut Patch) -> Result
         }
         if mount == Mount::None {
             patch.push(
-                place.pointer("volumeMounts"),
+                Part::VolumeMounts(place),
                 container.volume_mounts.is_some(),
                 &Mounted {
                     name: VOLUME,
@@ -128,7 +128,7 @@ pub(super) fn inject(spec: &Spec<'_>, shown: Shown, patch: &mut Patch) -> Result
             name: VOLUME,
             downward_api: DownwardApi { items },
         };
-        patch.push("/spec/volumes".to_owned(), volumes.is_some(), &volume);
+        patch.push(Part::Volumes, volumes.is_some(), &volume);
     }
     Ok(())
 }
@@ -164,6 +164,10 @@ fn mount(container: &Container<'_>) -> Mount {
 
 /// Whether a path means [`MOUNT_PATH`], however it is written; relative ones begin at the root.
 fn is_mount_path(path: &str) -> bool {
+    // Nearly none does, and that shows at once.
+    if !path.contains(VOLUME) {
+        return false;
+    }
     let mut parts = Vec::new();
     for part in path.split('/') {
         match part {
@@ -231,7 +235,7 @@ fn name_container(
             name: CONTAINER_NAME,
             value: &container.name,
         };
-        patch.push(place.pointer("env"), container.env.is_some(), &variable);
+        patch.push(Part::Env(place), container.env.is_some(), &variable);
     }
     Ok(())
 }

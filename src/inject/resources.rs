@@ -6,7 +6,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     message::quote,
-    patch::Patch,
+    patch::{Part, Patch},
     quantity::{Quantity, QuantityError},
     spec::{self, Amounts, Container, Place, Spec},
 };
@@ -98,19 +98,18 @@ pub(super) fn add(
     }
     let Some(existing) = &container.resources else {
         let resources = BTreeMap::from([("limits", limits), ("requests", requests)]);
-        patch.add(place.pointer("resources"), &resources);
+        patch.make(Part::Resources(place), &resources);
         return Ok(());
     };
-    for (field, existing, amounts) in [
-        ("resources/limits", &existing.limits, limits),
-        ("resources/requests", &existing.requests, requests),
+    for (part, existing, amounts) in [
+        (Part::Limits(place), &existing.limits, limits),
+        (Part::Requests(place), &existing.requests, requests),
     ] {
-        let pointer = place.pointer(field);
         if existing.is_none() {
-            patch.add(pointer, &amounts);
+            patch.make(part, &amounts);
         } else {
             for (resource, amount) in amounts {
-                patch.add_member(&pointer, resource, &amount);
+                patch.add_member(part, resource, &amount);
             }
         }
     }

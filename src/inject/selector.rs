@@ -6,7 +6,7 @@ use super::{
     label::{is_label_key, is_label_value},
     message::quote,
     nad::{NODE_SELECTOR, NadKey},
-    patch::Patch,
+    patch::{Part, Patch},
     spec::Spec,
 };
 
@@ -91,7 +91,7 @@ impl<'v> NodeLabels<'v> {
         let Some(own) = &spec.node_selector else {
             let labels = self.wanted.iter().map(|(key, (value, _))| (*key, *value));
             let labels: BTreeMap<&str, &str> = labels.collect();
-            patch.add("/spec/nodeSelector".to_owned(), &labels);
+            patch.make(Part::NodeSelector, &labels);
             return warnings;
         };
         for (key, (value, nad)) in &self.wanted {
@@ -106,7 +106,7 @@ impl<'v> NodeLabels<'v> {
                     quote(value)
                 ));
             }
-            patch.add_member("/spec/nodeSelector", key, value);
+            patch.add_member(Part::NodeSelector, key, value);
         }
         warnings
     }

@@ -125,16 +125,6 @@ fn list<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Option<Vec<T>>, Unreada
 }
 
 impl<'a> Spec<'a> {
-    /// A container by the list it stands in, `containers` or `initContainers`, and its index there.
-    pub(super) fn container(&self, list: &str, index: usize) -> Option<&Container<'a>> {
-        let list = match list {
-            "containers" => &self.containers,
-            "initContainers" => &self.init_containers,
-            _ => return None,
-        };
-        list.as_ref()?.get(index)
-    }
-
     /// The first of `spec.containers`.
     pub(super) fn first_container(&self) -> Option<(Place, &Container<'a>)> {
         places("containers", self.containers.as_deref()).next()
@@ -161,16 +151,9 @@ fn places<'s, 'a>(
 /// Where a container stands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    list: &'static str,
-    index: usize,
-}
-
-impl Place {
-    /// The JSON pointer of a field of the container.
-    pub(super) fn pointer(self, field: &str) -> String {
-        let Self { list, index } = self;
-        format!("/spec/{list}/{index}/{field}")
-    }
+    /// `containers` or `initContainers`.
+    pub(super) list: &'static str,
+    pub(super) index: usize,
 }
 
 impl fmt::Display for Place {

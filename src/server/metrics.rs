@@ -48,7 +48,7 @@ mod process;
 mod server;
 mod stores;
 
-pub use admission::AdmissionMetrics;
+pub use admission::{AdmissionMetrics, WebhookMetrics};
 pub use certificates::CertificateMetrics;
 pub use operator::OperatorMetrics;
 pub use server::ServerMetrics;
@@ -144,11 +144,11 @@ mod tests {
     /// Every metric once, so that a name which the library refuses is found here.
     fn busy() -> Metrics {
         let metrics = Metrics::new();
-        let admission = &metrics.admission;
-        drop(admission.enter("/mutate"));
-        admission.answered("/mutate", 200, Duration::from_millis(3));
-        admission.decided("/mutate", "CREATE", "patched");
-        admission.faulted("/mutate", "panic");
+        let admission = metrics.admission.of("/mutate");
+        drop(admission.enter());
+        admission.answered(200, Duration::from_millis(3));
+        admission.decided("CREATE", "patched");
+        admission.faulted("panic");
         metrics.certificates.reloaded("operator-webhook", 3, 1);
         metrics.certificates.expires("ca", 1.8e9);
         metrics.certificates.phase("overlap");

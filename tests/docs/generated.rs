@@ -75,11 +75,11 @@ fn the_settings() -> Result<()> {
 /// Metrics in which everything has happened once, so that each shows its labels.
 fn busy() -> Metrics {
     let metrics = Metrics::new();
-    let admission = &metrics.admission;
-    drop(admission.enter("/mutate"));
-    admission.answered("/mutate", 200, Duration::from_millis(3));
-    admission.decided("/mutate", "CREATE", "patched");
-    admission.faulted("/mutate", "panic");
+    let admission = metrics.admission.of("/mutate");
+    drop(admission.enter());
+    admission.answered(200, Duration::from_millis(3));
+    admission.decided("CREATE", "patched");
+    admission.faulted("panic");
     metrics.certificates.reloaded("injector", 1, 0);
     metrics.certificates.expires("injector", 1.8e9);
     metrics.certificates.phase("stable");

@@ -332,7 +332,7 @@ impl Model {
                     warnings: sorted(warnings),
                 },
                 Outcome::Unknown(keys) => anyhow::bail!("the model does not know {keys:?}"),
-                Outcome::Unfit { message, .. } => {
+                Outcome::Fault { message, .. } => {
                     anyhow::bail!("the patch does not fit: {message}")
                 }
             },

@@ -93,7 +93,7 @@ async fn a_webhook_without_a_handler_is_not_there() {
             &handlers,
             Limits::default(),
             CancellationToken::new(),
-            Arc::default(),
+            &Metrics::default(),
         ),
         ..usual()
     };

@@ -40,7 +40,7 @@ fn over(api: &FakeApi, policy: FailurePolicy) -> (Webhooks, Vec<Mirror>) {
             &handlers,
             Limits::default(),
             CancellationToken::new(),
-            Arc::default(),
+            &Metrics::default(),
         ),
         ..usual()
     };

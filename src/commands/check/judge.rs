@@ -290,7 +290,7 @@ impl Judge {
                 judgement.patch = serde_json::from_slice(&patch).ok();
                 judgement.warnings = warnings;
             }
-            Outcome::Denied { message, warnings } | Outcome::Unfit { message, warnings } => {
+            Outcome::Denied { message, warnings } | Outcome::Fault { message, warnings } => {
                 refuse(message);
                 judgement.warnings = warnings;
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 
@@ -74,41 +74,76 @@ impl AdmissionMetrics {
         metrics
     }
 
+    /// Those of one webhook, by its path.
+    pub fn of(&self, webhook: &'static str) -> WebhookMetrics {
+        let by_webhook = ByWebhook { webhook };
+        let usual = ByCode { webhook, code: 200 };
+        WebhookMetrics {
+            webhook,
+            in_flight: self.in_flight.get_or_create_owned(&by_webhook),
+            latency: self.latency.get_or_create_owned(&by_webhook),
+            usual: self.requests.get_or_create_owned(&usual),
+            all: self.clone(),
+        }
+    }
+}
+
+/// Requests of one webhook, and what came of them. What counts for each is at hand: a look into a family takes as long as
+/// a good part of a verdict.
+pub struct WebhookMetrics {
+    webhook: &'static str,
+    in_flight: Gauge,
+    latency: Histogram,
+    /// Answered with the HTTP status 200.
+    usual: Counter,
+    all: AdmissionMetrics,
+}
+
+impl WebhookMetrics {
     /// A request is under way until the guard is dropped.
-    pub fn enter(&self, webhook: &'static str) -> impl Drop + Send + Sync + use<> {
-        let gauge = self.in_flight.get_or_create_owned(&ByWebhook { webhook });
-        gauge.inc();
-        InFlight(gauge)
+    pub fn enter(&self) -> impl Drop + use<'_> {
+        self.in_flight.inc();
+        InFlight(&self.in_flight)
     }
 
     /// A request was answered with the HTTP status `code`, after `latency`.
-    pub fn answered(&self, webhook: &'static str, code: u16, latency: Duration) {
-        self.requests.get_or_create(&ByCode { webhook, code }).inc();
-        self.latency
-            .get_or_create(&ByWebhook { webhook })
-            .observe(latency.as_secs_f64());
+    pub fn answered(&self, code: u16, latency: Duration) {
+        let webhook = self.webhook;
+        match code {
+            200 => self.usual.inc(),
+            code => self
+                .all
+                .requests
+                .get_or_create(&ByCode { webhook, code })
+                .inc(),
+        };
+        self.latency.observe(latency.as_secs_f64());
     }
 
     /// A review was decided. `operation` is `CREATE` and so on, or `unknown` where the review did not say; `outcome` is
     /// `allowed`, `patched` or `denied`.
-    pub fn decided(&self, webhook: &'static str, operation: &'static str, outcome: &'static str) {
+    pub fn decided(&self, operation: &'static str, outcome: &'static str) {
         let labels = ByOutcome {
-            webhook,
+            webhook: self.webhook,
             operation,
             outcome,
         };
-        self.decisions.get_or_create(&labels).inc();
+        self.all.decisions.get_or_create(&labels).inc();
     }
 
     /// A handler owned up to a fault (`handler`), or panicked (`panic`).
-    pub fn faulted(&self, webhook: &'static str, fault: &'static str) {
-        self.faults.get_or_create(&ByFault { webhook, fault }).inc();
+    pub fn faulted(&self, fault: &'static str) {
+        let webhook = self.webhook;
+        self.all
+            .faults
+            .get_or_create(&ByFault { webhook, fault })
+            .inc();
     }
 }
 
-struct InFlight(Gauge);
+struct InFlight<'a>(&'a Gauge);
 
-impl Drop for InFlight {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.dec();
     }
