@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
 use serde::Deserialize;
 
@@ -47,6 +48,7 @@ impl StateHead {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct HeadBody {
     uid: Box<str>,
+    creation_timestamp: Option<Timestamp>,
     owner_references: Vec<OwnerReference>,
     annotations: HashMap<Box<str>, Box<str>>,
 }
@@ -62,6 +64,11 @@ struct OwnerReference {
 }
 
 impl HeadBody {
+    /// How long ago it was made; nothing where that is not known.
+    pub(super) fn age(&self) -> Option<SignedDuration> {
+        Some(Timestamp::now().duration_since(self.creation_timestamp?))
+    }
+
     pub(super) fn head(mut self, version: &str, spec: &SriovNetworkNodeStateSpec) -> StateHead {
         let owner = match self.owner_references.as_slice() {
             [only]

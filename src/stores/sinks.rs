@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use jiff::SignedDuration;
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -21,6 +22,9 @@ use crate::api::{
 };
 use crate::inject::{CONFIG_KEY, Loaded, Switches};
 use crate::policy::{Cluster, NicIds, ParsedPolicy, ReportedState};
+
+/// Each node state begins without a status. One that has none when it is as old as that is set aside.
+const FIRST_REPORT_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// The cluster as the policy rules see it, behind the one lock that its sinks and reviews share.
 pub(super) type SharedCluster = Arc<RwLock<Cluster>>;
@@ -124,6 +128,15 @@ impl Sink for StateSink {
     type Body = StateBody;
 
     fn put(&self, key: &Key, version: &str, body: StateBody) -> Vec<String> {
+        let awaited = || {
+            body.metadata
+                .age()
+                .is_none_or(|age| age < FIRST_REPORT_WITHIN)
+        };
+        let complaints = match body.status {
+            None if !awaited() => vec!["it has no status".to_owned()],
+            _ => Vec::new(),
+        };
         let state = body.status.unwrap_or_default();
         let reported = self.cluster.write().insert_state(&key.name, state);
         let spec = body.spec.unwrap_or_default();
@@ -133,7 +146,7 @@ impl Sink for StateSink {
         if reported || written {
             self.listener.tell_nodes([&*key.name]);
         }
-        Vec::new()
+        complaints
     }
 
     fn remove(&self, key: &Key) {

@@ -1,4 +1,5 @@
 use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -277,18 +278,29 @@ async fn a_malformed_policy_is_set_aside_and_harms_no_verdict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_state_without_status_counts_as_one_that_lists_nothing() {
+async fn a_node_state_without_status_lists_nothing_and_is_set_aside_when_that_is_no_beginning() {
     let api = world();
-    api.put(NODES, node("bm-1"));
-    api.put(
-        &states(),
-        json!({ "metadata": { "name": "bm-1", "namespace": NS } }),
-    );
+    let ago = |minutes| (Timestamp::now() - SignedDuration::from_mins(minutes)).to_string();
+    for (name, made) in [("bm-1", ago(1)), ("bm-3", ago(10))] {
+        api.put(NODES, node(name));
+        let metadata = json!({ "name": name, "namespace": NS, "creationTimestamp": made });
+        api.put(&states(), json!({ "metadata": metadata }));
+    }
     let world = World::start(api).await;
     let nics = |name: &str| world.stores.cluster.read().nics(name).map(<[_]>::len);
-    assert_eq!(nics("bm-1"), Some(0));
     assert_eq!(nics("bm-0"), Some(1));
+    assert_eq!(nics("bm-1"), Some(0));
     assert_eq!(nics("bm-2"), None);
+    assert_eq!(nics("bm-3"), Some(0));
+    let malformed = || {
+        world
+            .stores
+            .status()
+            .iter()
+            .map(|status| status.malformed)
+            .sum::<u64>()
+    };
+    assert_eq!(malformed(), 1, "the one that was made ten minutes ago");
 }
 
 #[tokio::test(start_paused = true)]
