@@ -145,6 +145,11 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Takes the value of a member. Nothing when there is one already: what is given twice is odd.
+pub fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
+    slot.replace(value).is_none().then_some(())
+}
+
 /// How many bytes come before the first quote or backslash, if there is one.
 fn plain(bytes: &[u8]) -> Option<usize> {
     // Most texts are too short for a search that is made for long ones to pay.

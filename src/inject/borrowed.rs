@@ -3,6 +3,9 @@
 use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
 
 use serde::{Deserialize, Deserializer, de};
+use serde_json::value::RawValue;
+
+use crate::scan::Scanner;
 
 /// A text of the review; allocated only where the JSON escapes something.
 #[derive(Debug, Clone, Deserialize)]
@@ -16,9 +19,32 @@ impl Deref for Text<'_> {
     }
 }
 
+/// The text of a JSON value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Raw<'a>(pub(super) &'a str);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&RawValue>::deserialize(deserializer).map(|raw| Self(raw.get()))
+    }
+}
+
 /// A JSON object in the order in which it stands.
 #[derive(Debug)]
 pub(super) struct Entries<'a, V>(Vec<(Text<'a>, V)>);
+
+impl<'a> Entries<'a, Raw<'a>> {
+    /// The object at a place, whose values stay as they are. Nothing where it is none, or a key has escapes.
+    pub(super) fn scan(scanner: &mut Scanner<'a>) -> Option<Self> {
+        let mut entries = Vec::new();
+        scanner.members(|key, scanner| {
+            let key = Text(Cow::Borrowed(key));
+            entries.push((key, Raw(scanner.value()?)));
+            Some(())
+        })?;
+        Some(Self(entries))
+    }
+}
 
 impl<V> Entries<'_, V> {
     /// The value of `key`; the last one where a key is given twice, as the API server has it.

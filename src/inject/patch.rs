@@ -4,8 +4,6 @@
 //! that does not apply makes the API server refuse the pod even where a failed call would not. So parts are named by
 //! [`Part`], not by paths that somebody puts together, and in debug builds each patch is applied before it leaves.
 
-use std::fmt::{self, Write};
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,21 +25,22 @@ pub(super) enum Part {
     Requests(Place),
 }
 
-impl fmt::Display for Part {
-    /// As a JSON pointer.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (place, field) = match self {
-            Self::Annotations => return f.write_str("/metadata/annotations"),
-            Self::NodeSelector => return f.write_str("/spec/nodeSelector"),
-            Self::Volumes => return f.write_str("/spec/volumes"),
+impl Part {
+    /// Writes its JSON pointer.
+    fn point(self, pointer: &mut String) {
+        let (Place { list, index }, field) = match self {
+            Self::Annotations => return pointer.push_str("/metadata/annotations"),
+            Self::NodeSelector => return pointer.push_str("/spec/nodeSelector"),
+            Self::Volumes => return pointer.push_str("/spec/volumes"),
             Self::Env(place) => (place, "env"),
             Self::VolumeMounts(place) => (place, "volumeMounts"),
             Self::Resources(place) => (place, "resources"),
             Self::Limits(place) => (place, "resources/limits"),
             Self::Requests(place) => (place, "resources/requests"),
         };
-        let Place { list, index } = place;
-        write!(f, "/spec/{list}/{index}/{field}")
+        for part in ["/spec/", list, "/", &index.to_string(), "/", field] {
+            pointer.push_str(part);
+        }
     }
 }
 
@@ -72,13 +71,15 @@ impl Patch {
     pub(super) fn add_member(&mut self, map: Part, key: &str, value: &impl Serialize) {
         self.at(map);
         self.pointer.push('/');
-        for character in key.chars() {
-            match character {
-                '~' => self.pointer.push_str("~0"),
-                '/' => self.pointer.push_str("~1"),
-                other => self.pointer.push(other),
-            }
+        let mut rest = key;
+        while let Some(at) = rest.bytes().position(|byte| byte == b'~' || byte == b'/') {
+            let (plain, escaped) = rest.split_at(at);
+            self.pointer.push_str(plain);
+            self.pointer
+                .push_str(if escaped.starts_with('~') { "~0" } else { "~1" });
+            rest = &escaped[1..];
         }
+        self.pointer.push_str(rest);
         self.add(value);
     }
 
@@ -96,8 +97,7 @@ impl Patch {
 
     fn at(&mut self, part: Part) {
         self.pointer.clear();
-        // Nothing that is written into a string fails.
-        let _ = write!(self.pointer, "{part}");
+        part.point(&mut self.pointer);
     }
 
     fn add(&mut self, value: &impl Serialize) {

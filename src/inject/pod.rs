@@ -10,11 +10,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    borrowed::{Entries, Fields, Text},
+    borrowed::{Entries, Fields, Raw, Text},
     label::LONGEST_LABEL,
     message::{json_fault, quote},
     spec::Spec,
 };
+use crate::scan::{Scanner, once};
 
 /// The pod of a review cannot be read. The API server has decoded it before, so only other callers meet this.
 #[derive(Debug, thiserror::Error)]
@@ -61,8 +62,7 @@ impl<'a> PodReview<'a> {
         metadata_text: Option<&'a str>,
         spec_text: Option<&'a str>,
     ) -> Result<Self, Unreadable> {
-        let metadata = metadata_text.map(serde_json::from_str);
-        let metadata: Option<Metadata<'_>> = metadata.transpose()?.map(|Fields(it)| it);
+        let metadata = metadata_text.map(Metadata::read).transpose()?;
         let own = || metadata.as_ref()?.namespace.as_ref();
         let namespace = match (namespace, own()) {
             ("", Some(own)) if !own.is_empty() => own.0.clone(),
@@ -104,7 +104,7 @@ impl<'a> PodReview<'a> {
         let Some(raw) = annotations.and_then(|annotations| annotations.get(key)) else {
             return Ok(None);
         };
-        let Text(text) = serde_json::from_str(raw.get())?;
+        let Text(text) = serde_json::from_str(raw.0)?;
         Ok(Some(text))
     }
 
@@ -134,14 +134,43 @@ impl<'a> PodReview<'a> {
 }
 
 /// `metadata`. Annotation values stay undecoded: most are long, and none of ours.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Metadata<'a> {
     #[serde(borrow)]
     namespace: Option<Text<'a>>,
     #[serde(borrow)]
     labels: Option<Entries<'a, Text<'a>>>,
     #[serde(borrow)]
-    pub(super) annotations: Option<Entries<'a, &'a RawValue>>,
+    pub(super) annotations: Option<Entries<'a, Raw<'a>>>,
+}
+
+impl<'a> Metadata<'a> {
+    fn read(text: &'a str) -> Result<Self, Unreadable> {
+        if let Some(metadata) = Self::scan(text) {
+            return Ok(metadata);
+        }
+        // Whatever is odd about it, the decoder knows what to make of it, or says so.
+        let Fields(metadata) = serde_json::from_str(text)?;
+        Ok(metadata)
+    }
+
+    /// What every API server sends.
+    fn scan(text: &'a str) -> Option<Self> {
+        let mut metadata = Self::default();
+        Scanner::new(text).members(|key, scanner| match key {
+            "namespace" => once(
+                &mut metadata.namespace,
+                serde_json::from_str(scanner.value()?).ok()?,
+            ),
+            "labels" => once(
+                &mut metadata.labels,
+                serde_json::from_str(scanner.value()?).ok()?,
+            ),
+            "annotations" => once(&mut metadata.annotations, Entries::scan(scanner)?),
+            _ => scanner.value().map(drop),
+        })?;
+        Some(metadata)
+    }
 }
 
 #[cfg(test)]

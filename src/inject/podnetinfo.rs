@@ -33,26 +33,29 @@ struct DownwardApi<'a> {
     items: Vec<Item<'a>>,
 }
 
-/// A file of the volume.
+/// A file of the volume, which shows one of both.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Item<'a> {
     path: Cow<'static, str>,
-    #[serde(flatten)]
-    source: Source<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field_ref: Option<FieldRef>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_field_ref: Option<ResourceFieldRef<'a>>,
 }
 
-/// What a file shows.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum Source<'a> {
-    FieldRef {
-        field_path: &'static str,
-    },
-    ResourceFieldRef {
-        container_name: &'a str,
-        resource: String,
-        divisor: &'static str,
-    },
+#[serde(rename_all = "camelCase")]
+struct FieldRef {
+    field_path: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceFieldRef<'a> {
+    container_name: &'a str,
+    resource: String,
+    divisor: &'static str,
 }
 
 /// The mount of a container.
@@ -90,7 +93,8 @@ pub(super) fn inject(spec: &Spec<'_>, shown: Shown, patch: &mut Patch) -> Result
         if is_shown {
             items.push(Item {
                 path: path.into(),
-                source: Source::FieldRef { field_path },
+                field_ref: Some(FieldRef { field_path }),
+                resource_field_ref: None,
             });
         }
     }
@@ -201,11 +205,12 @@ fn hugepages<'s>(place: Place, container: &'s Container<'_>) -> Result<Vec<Item<
             let pages = size.replace('i', "");
             items.push(Item {
                 path: format!("hugepages_{pages}_{file}_{container}").into(),
-                source: Source::ResourceFieldRef {
+                field_ref: None,
+                resource_field_ref: Some(ResourceFieldRef {
                     container_name: container,
                     resource: format!("{field}.{resource}"),
                     divisor: divisor(size),
-                },
+                }),
             });
         }
     }

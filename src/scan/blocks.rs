@@ -149,7 +149,13 @@ mod tests {
     #[test]
     fn wherever_a_block_ends() {
         for padding in 0..200 {
-            for inner in [r#""}""#, r#""\"}""#, r#""\\""#, r#"{"\\\"]":[]}"#, "[[[[]]]]"] {
+            for inner in [
+                r#""}""#,
+                r#""\"}""#,
+                r#""\\""#,
+                r#"{"\\\"]":[]}"#,
+                "[[[[]]]]",
+            ] {
                 let text = format!("[{}{inner}]]", " ".repeat(padding));
                 assert_eq!(
                     nested_length(text.as_bytes()),
@@ -162,7 +168,13 @@ mod tests {
 
     #[test]
     fn what_has_no_end() {
-        for text in ["[", "{\"}", "[\"]\\\"", &"[".repeat(1000), &format!("[{}", "[]".repeat(1000))] {
+        for text in [
+            "[",
+            "{\"}",
+            "[\"]\\\"",
+            &"[".repeat(1000),
+            &format!("[{}", "[]".repeat(1000)),
+        ] {
             assert_eq!(nested_length(text.as_bytes()), None, "{text}");
         }
     }

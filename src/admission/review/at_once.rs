@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::{Object, Request};
-use crate::scan::Scanner;
+use crate::scan::{Scanner, once};
 
 impl<'a> Object<'a> {
     /// Puts the parts of the object at a place into `found`; leaves that alone where it is null.
@@ -80,11 +80,6 @@ fn scan_request<'a>(scanner: &mut Scanner<'a>) -> Option<Request<'a>> {
         object,
         old_object,
     })
-}
-
-/// What is given twice is odd.
-fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
-    slot.replace(value).is_none().then_some(())
 }
 
 /// A value that is there; what is null counts as absent where the API server has it so.
