@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     load::Target,
     support::{
+        dockerfile::FinalStage,
         process::{Launch, Process},
         wait::eventually,
     },
@@ -46,7 +47,7 @@ impl Floor {
             name: "floor",
             program: &std::env::current_exe()?,
             arguments: vec!["floor".to_owned(), directory.path().display().to_string()],
-            environment: Vec::new(),
+            environment: FinalStage::read()?.environment,
             log: directory.path().join("log"),
         })?;
         let address = eventually(Duration::from_secs(10), "the floor", async || {

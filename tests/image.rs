@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use crate::support::manifests::root;
+use crate::support::{dockerfile::FinalStage, manifests::root};
 
 /// What the base image has for programs in Rust: glibc and the unwinder.
 const BASE: [&str; 8] = [
@@ -56,40 +56,6 @@ fn the_user_is_a_number_so_that_a_kubelet_sees_that_it_is_not_root() -> Result<(
     );
     ensure!(stage.entrypoint == "/usr/bin/sriov-operator");
     Ok(())
-}
-
-/// The instructions of the Dockerfile's last stage that matter.
-#[derive(Default)]
-struct FinalStage {
-    /// What is copied, from where to where.
-    copies: Vec<(String, String)>,
-    user: String,
-    entrypoint: String,
-}
-
-impl FinalStage {
-    fn read() -> Result<Self> {
-        let dockerfile = fs::read_to_string(root().join("Dockerfile"))?.replace("\\\n", " ");
-        let mut stage = Self::default();
-        for line in dockerfile.lines() {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            match words.as_slice() {
-                ["FROM", ..] => stage = Self::default(),
-                ["COPY", flag, from, to] if flag.starts_with("--from=") => {
-                    stage.copies.push((from.to_string(), to.to_string()));
-                }
-                ["COPY", from, to] => stage.copies.push((from.to_string(), to.to_string())),
-                ["USER", user] => stage.user = user.to_string(),
-                ["ENTRYPOINT", argument] => {
-                    argument
-                        .trim_matches(['[', ']', '"'])
-                        .clone_into(&mut stage.entrypoint);
-                }
-                _ => {}
-            }
-        }
-        Ok(stage)
-    }
 }
 
 /// The assembled folder.
@@ -154,6 +120,7 @@ impl Image {
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(self.stage.environment.iter().cloned())
             .stdin(Stdio::null())
             .output()?;
         Ok(output)

@@ -9,6 +9,7 @@
 //! cluster   -> boots the three, hands out credentials
 //! user      -> REST calls of one account, with their status and warnings
 //! manifests -> the repository's CRDs and roles, as applied by an administrator
+//! dockerfile -> the image, by its Dockerfile
 //! probe     -> GETs of health and metrics
 //! caller    -> what an API server does to call a webhook, and what a stranger would
 //! gateway   -> the operator's way to the API server, in which trouble can be made
@@ -28,6 +29,7 @@ pub(crate) mod audit;
 pub(crate) mod caller;
 pub(crate) mod cli;
 pub(crate) mod cluster;
+pub(crate) mod dockerfile;
 pub(crate) mod gateway;
 pub(crate) mod issuer;
 pub(crate) mod kinds;

@@ -11,6 +11,7 @@ use http::Method;
 use kube::config::Kubeconfig;
 use serde_json::json;
 
+use super::dockerfile::FinalStage;
 use super::probe::Probe;
 use super::process::{Launch, Process, tail};
 use super::proxy::Pod;
@@ -103,10 +104,12 @@ impl Operator {
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
         let own = account_kubeconfig(admin, admin_kubeconfig, SERVICE_ACCOUNT).await?;
         std::fs::write(&kubeconfig, own)?;
-        let mut environment: Vec<(String, String)> = IMAGES
-            .iter()
-            .map(|(name, image)| ((*name).to_owned(), (*image).to_owned()))
-            .collect();
+        let mut environment = FinalStage::read()?.environment;
+        environment.extend(
+            IMAGES
+                .iter()
+                .map(|(name, image)| ((*name).to_owned(), (*image).to_owned())),
+        );
         for (name, value) in [
             ("NAMESPACE", NAMESPACE),
             ("CLUSTER_TYPE", "kubernetes"),
