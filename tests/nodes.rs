@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::support::NAMESPACE;
 use crate::support::cluster::Cluster;
 use crate::support::kinds::{CONFIG, CONFIG_MAP, EVENT, NODE, NODE_STATE, POD, POLICY, POOL, text};
 use crate::support::scene::{PATIENCE, Scene};
 use crate::support::user::User;
 use crate::support::wait::{eventually, throughout};
 use crate::support::world::custom;
+use crate::support::{NAMESPACE, cli};
 
 const PLUGIN_CONFIG: &str = "device-plugin-config";
 const PLUGIN_LABEL: &str = "sriovnetwork.openshift.io/device-plugin";
@@ -173,6 +173,64 @@ async fn versions(admin: &User) -> Result<Vec<String>> {
     }
     versions.push(version(admin, CONFIG_MAP, PLUGIN_CONFIG).await?);
     Ok(versions)
+}
+
+#[tokio::test]
+async fn check_says_beforehand_what_is_then_made_and_status_shows_it() -> Result<()> {
+    let mut scene = scene().await?;
+    let admin = scene.admin().clone();
+    scene.operator.start()?;
+    scene.is_ready().await?;
+    let supported = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "supported-nic-ids", "namespace": NAMESPACE },
+        "data": { "Intel_i40e_25G_SFP28": "8086 158b 154c" },
+    });
+    admin.create(&supported).await?;
+    join(&admin, "w-1").await?;
+    let policy = policy("a", &["ens1f0#0-1"], &json!({ "mtu": 9000 }));
+
+    let kubeconfig = scene.cluster.admin_kubeconfig();
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), policy.to_string())?;
+    let arguments = ["check", "-o", "json", &file.path().display().to_string()];
+    let checked = cli::run(&kubeconfig, &arguments).await?.succeeded()?;
+    let checked: Value = serde_json::from_str(&checked)?;
+    let promised = &checked["nodeStates"][0];
+    ensure!(
+        promised["node"] == "w-1" && promised["changes"] == true,
+        "{checked}"
+    );
+
+    admin.create(&policy).await?;
+    has_groups(&admin, "w-1", &["ens1f0 0-1 a"]).await?;
+    let made = admin.must_get(NODE_STATE, "w-1").await?;
+    ensure!(
+        made["spec"] == promised["spec"],
+        "{} came of {promised}",
+        made["spec"]
+    );
+    offers(&admin, "w-1", Some(&["a"])).await?;
+
+    let told = cli::run(&kubeconfig, &["status", "-o", "json"])
+        .await?
+        .succeeded()?;
+    let told: Value = serde_json::from_str(&told)?;
+    let node = &told["nodes"]["states"][0];
+    ensure!(
+        node["name"] == "w-1" && node["syncStatus"] == "Succeeded",
+        "{node}"
+    );
+    let nic = &node["interfaces"][0];
+    ensure!(nic["name"] == "ens1f0" && nic["numVfs"] == 4, "{node}");
+    ensure!(nic["vfGroups"][0]["policyName"] == "a", "{node}");
+    let screen = cli::run(&kubeconfig, &["status"]).await?.succeeded()?;
+    ensure!(screen.contains("ens1f0 4: a 0-1"), "{screen}");
+    // Once it is there, it is no change.
+    let checked = cli::run(&kubeconfig, &arguments).await?.succeeded()?;
+    let checked: Value = serde_json::from_str(&checked)?;
+    ensure!(checked["nodeStates"][0]["changes"] == false, "{checked}");
+    scene.was_allowed_everything()
 }
 
 #[tokio::test]

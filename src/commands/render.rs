@@ -32,7 +32,7 @@ use crate::{
 /// told on standard error; with a component that cannot be rendered the command fails, after printing the others.
 #[derive(Debug, clap::Args)]
 pub(super) struct Render {
-    /// A file with the SriovOperatorConfig, YAML or JSON; - for standard input.
+    /// A file with the SriovOperatorConfig, YAML or JSON, 1 MiB at most; - for standard input.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// The platform, in place of `CLUSTER_TYPE`.

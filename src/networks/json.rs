@@ -1,7 +1,7 @@
 //! JSON that users write into text fields: where it is wrong, and the same JSON with another layout. Strings, numbers
 //! and the order of keys stay as they were written.
 
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 /// How deep the JSON of a field may be nested. CNI plugins need a handful of levels; each costs a longer indentation of
 /// every line within.
@@ -84,12 +84,12 @@ pub(super) fn check_type(text: &str, at: usize, object: &RawValue) -> Result<(),
     #[derive(serde::Deserialize)]
     struct Typed {
         #[serde(rename = "type")]
-        type_: Option<serde_json::Value>,
+        type_: Option<Value>,
     }
     let typed: Typed = serde_json::from_str(object.get())
         .map_err(|error| Error::at(text, at + offset(object.get(), &error), reason(&error)))?;
     match typed.type_ {
-        Some(serde_json::Value::String(name)) if !name.is_empty() => Ok(()),
+        Some(Value::String(name)) if !name.is_empty() => Ok(()),
         Some(_) => Err(Error::at(
             text,
             at,
@@ -112,13 +112,18 @@ fn object_at(text: &str, from: usize) -> Result<(&RawValue, usize), Error> {
     }
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
     match values.next() {
-        Some(Ok(value)) => match beyond(value.get(), DEEPEST) {
-            None => Ok((value, start + values.byte_offset())),
-            Some(at) => {
+        Some(Ok(value)) => {
+            if let Some(at) = beyond(value.get(), DEEPEST) {
                 let reason = format!("nested deeper than {DEEPEST} levels");
-                Err(Error::at(text, start + at, reason))
+                return Err(Error::at(text, start + at, reason));
             }
-        },
+            // Numbers that nobody can hold are met only when they are read.
+            if let Err(error) = serde_json::from_str::<Value>(value.get()) {
+                let at = start + offset(value.get(), &error);
+                return Err(Error::at(text, at, reason(&error)));
+            }
+            Ok((value, start + values.byte_offset()))
+        }
         Some(Err(error)) => Err(Error::at(
             text,
             start + offset(rest, &error),
@@ -235,7 +240,7 @@ fn new_line(out: &mut String, depth: usize) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -262,6 +267,7 @@ mod tests {
             ("{", "line 1, column 1: EOF while parsing an object"),
             ("{\"a\": 1,}", "line 1, column 9: key must be a string"),
             ("{\n  \"ä\": x}", "line 2, column 8: expected value"),
+            ("{\"a\": [1e999]}", "line 1, column 12: number out of range"),
             ("{} {}", "line 1, column 4: nothing may follow the object"),
             ("{}, ", "line 1, column 3: nothing may follow the object"),
         ] {

@@ -2,7 +2,10 @@
 //! the code, never from users' objects, so the number of series is bounded. Names of controller-runtime are kept where it has
 //! one, for the dashboards that know them.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -98,6 +101,33 @@ impl Metrics {
         }
     }
 
+    /// Metrics in which everything has happened once, so that each shows its labels: for the documentation.
+    pub fn sample() -> Self {
+        let metrics = Self::new();
+        let admission = metrics.admission.of("/mutate");
+        drop(admission.enter());
+        admission.answered(200, Duration::from_millis(3));
+        admission.decided("CREATE", "patched");
+        admission.faulted("panic");
+        metrics.certificates.reloaded("operator-webhook", 3, 1);
+        metrics.certificates.expires("ca", 1.8e9);
+        metrics.certificates.phase("overlap");
+        let operator = &metrics.operator;
+        operator.leads(true);
+        operator.reconciled("sriovoperatorconfig", "success", Duration::from_millis(40));
+        operator.applied("config-daemon", "applied");
+        operator.repaired("operator-webhook");
+        operator.rolled_out("injector", "success", Duration::from_millis(9));
+        metrics.stores.holds("nodes", 7);
+        metrics.stores.fresh_at("nodes", 1.7e9);
+        metrics.stores.set_aside("nodes", 2);
+        let webhook = metrics.server("webhook");
+        let open = webhook.open();
+        drop(open);
+        webhook.ended("idle");
+        metrics
+    }
+
     /// The metrics of one listener, such as `webhook`.
     pub fn server(&self, listener: &'static str) -> Arc<ServerMetrics> {
         Arc::new(self.connections.of(listener))
@@ -137,40 +167,11 @@ async fn scrape(State(metrics): State<Arc<Metrics>>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    /// Every metric once, so that a name which the library refuses is found here.
-    fn busy() -> Metrics {
-        let metrics = Metrics::new();
-        let admission = metrics.admission.of("/mutate");
-        drop(admission.enter());
-        admission.answered(200, Duration::from_millis(3));
-        admission.decided("CREATE", "patched");
-        admission.faulted("panic");
-        metrics.certificates.reloaded("operator-webhook", 3, 1);
-        metrics.certificates.expires("ca", 1.8e9);
-        metrics.certificates.phase("overlap");
-        let operator = &metrics.operator;
-        operator.leads(true);
-        operator.reconciled("sriovoperatorconfig", "success", Duration::from_millis(40));
-        operator.applied("config-daemon", "applied");
-        operator.repaired("operator-webhook");
-        operator.rolled_out("injector", "success", Duration::from_millis(9));
-        metrics.stores.holds("nodes", 7);
-        metrics.stores.fresh_at("nodes", 1.7e9);
-        metrics.stores.set_aside("nodes", 2);
-        let webhook = metrics.server("webhook");
-        let open = webhook.open();
-        drop(open);
-        webhook.ended("idle");
-        metrics
-    }
 
     #[test]
     fn dashboards_find_the_names_they_know() {
-        let text = busy().encode().unwrap();
+        let text = Metrics::sample().encode().unwrap();
         for line in [
             r#"controller_runtime_webhook_requests_total{webhook="/mutate",code="200"} 1"#,
             r#"controller_runtime_webhook_requests_in_flight{webhook="/mutate"} 0"#,
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn who_does_not_lead_tells_of_no_rotation() {
-        let metrics = busy();
+        let metrics = Metrics::sample();
         metrics.certificates.forget_authority();
         let text = metrics.encode().unwrap();
         assert!(!text.contains("overlap") && !text.contains(r#"certificate="ca""#));

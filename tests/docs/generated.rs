@@ -1,7 +1,6 @@
 //! The parts that are made from code: the command line, the settings, the metrics.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::CommandFactory as _;
@@ -72,35 +71,9 @@ fn the_settings() -> Result<()> {
     Page::read("docs/configuration.md")?.settle("settings", &text)
 }
 
-/// Metrics in which everything has happened once, so that each shows its labels.
-fn busy() -> Metrics {
-    let metrics = Metrics::new();
-    let admission = metrics.admission.of("/mutate");
-    drop(admission.enter());
-    admission.answered(200, Duration::from_millis(3));
-    admission.decided("CREATE", "patched");
-    admission.faulted("panic");
-    metrics.certificates.reloaded("injector", 1, 0);
-    metrics.certificates.expires("injector", 1.8e9);
-    metrics.certificates.phase("stable");
-    let operator = &metrics.operator;
-    operator.leads(true);
-    operator.reconciled("sriovoperatorconfig", "success", Duration::from_millis(40));
-    operator.applied("config-daemon", "applied");
-    operator.repaired("operator-webhook");
-    operator.rolled_out("injector", "success", Duration::from_millis(9));
-    metrics.stores.holds("nodes", 7);
-    metrics.stores.fresh_at("nodes", 1.7e9);
-    metrics.stores.set_aside("nodes", 1);
-    let webhook = metrics.server("webhook");
-    drop(webhook.open());
-    webhook.ended("idle");
-    metrics
-}
-
 #[test]
 fn the_metrics() -> Result<()> {
-    let encoded = busy().encode()?;
+    let encoded = Metrics::sample().encode()?;
     let mut text =
         String::from("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n");
     let mut lines = encoded.lines().peekable();
@@ -118,7 +91,7 @@ fn the_metrics() -> Result<()> {
         let sample = lines.peek().copied().unwrap_or_default();
         ensure!(
             sample.starts_with(name),
-            "{name} has no sample: add it to the test"
+            "{name} has no sample: add it to Metrics::sample"
         );
         let labels: Vec<String> = sample
             .split_once('{')

@@ -46,12 +46,12 @@ const UNUSABLE: u8 = 2;
 /// Ends with 0 when everything is fine, 1 when something is refused, 2 when the input cannot be used.
 #[derive(Debug, clap::Args)]
 pub(super) struct Check {
-    /// Files of YAML documents or JSON, Lists included; `-` is the standard input.
+    /// Files of YAML documents or JSON, Lists included, each 64 MiB at most; `-` is the standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Judge against this state of a cluster instead of the current cluster: what `kubectl get -A -o yaml` prints of
     /// nodes, sriovnetworknodestates, sriovnetworknodepolicies, configmaps and network-attachment-definitions, as far as
-    /// it matters. May be given several times.
+    /// it matters, 1 GiB at most. May be given several times.
     #[arg(long, value_name = "FILE")]
     cluster_state: Vec<PathBuf>,
     /// Judge against the cluster of these kubeconfig files.
