@@ -21,6 +21,7 @@ pub(crate) async fn measure(
     floor: &Floor,
     extent: Extent,
 ) -> Result<()> {
+    report.section("Admission beside the floor, 8 connections");
     let process = scene.operator.process_id()?;
     let two = format!("{},{}", world::nad_name(0), world::nad_name(1));
     let mut undefaulted = world::asked_policy();
@@ -65,14 +66,11 @@ pub(crate) async fn measure(
         served::compare(report, &endpoint, floor, process, extent).await?;
     }
     let body = world::review(&world::pod(None));
-    let time = Duration::from_secs(2);
-    for (whose, target) in [
-        ("the floor", floor.target.clone()),
-        ("the product", target(scene, Webhook::Pods).await?),
-    ] {
-        let outcome = target
-            .handshakes(Webhook::Pods.path(), &body, 8, time)
-            .await?;
+    let (path, time) = (Webhook::Pods.path(), Duration::from_secs(2));
+    let pods = target(scene, Webhook::Pods).await?;
+    floor.answers_like(&pods, path, &body).await?;
+    for (whose, target) in [("the floor", &floor.target), ("the product", &pods)] {
+        let outcome = target.handshakes(path, &body, 8, time).await?;
         report.tell(
             format!("new connections with a review each: {whose}"),
             outcome.per_second(),

@@ -40,6 +40,18 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
+    /// From here on it answers what `target` does to that review, which is returned.
+    pub(crate) async fn answers_like(
+        &self,
+        target: &Target,
+        path: &str,
+        review: &[u8],
+    ) -> Result<String> {
+        let answer = target.ask(path, review).await?;
+        self.target.ask(CONSTANT, answer.as_bytes()).await?;
+        Ok(answer)
+    }
+
     /// Starts it.
     pub(crate) async fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
@@ -60,14 +72,6 @@ impl Floor {
             process,
             _directory: directory,
         })
-    }
-}
-
-impl Floor {
-    /// From here on, this is what it answers.
-    pub(crate) async fn answers(&self, constant: &str) -> Result<()> {
-        self.target.ask(CONSTANT, constant.as_bytes()).await?;
-        Ok(())
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) async fn measure(report: &mut Report, scene: &Scene, floor: &Floor) -
     let validating = target(scene, Webhook::Validating).await?;
     let review = world::review(&world::asked_policy());
     let (path, time) = (Webhook::Validating.path(), Duration::from_secs(3));
+    floor.answers_like(&validating, path, &review).await?;
     let bottom = floor.target.drive(path, &review, 1, time).await?;
 
     let leases = keep_writing(admin.clone());

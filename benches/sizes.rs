@@ -60,7 +60,6 @@ pub(crate) async fn measure(report: &mut Report, extent: Extent) -> Result<()> {
     report.tell("start-up to ready, empty cluster", ready, "ms");
     changes::measure(report, &mut scene, extent).await?;
 
-    report.section("Admission beside the floor, 8 connections");
     let floor = Floor::start().await?;
     endpoints::measure(report, &scene, &floor, extent).await?;
 

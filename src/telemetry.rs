@@ -107,15 +107,15 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
+pub(crate) mod testing {
+    use std::{io, sync::Arc};
 
     use parking_lot::Mutex;
+    use tracing::{Dispatch, subscriber::NoSubscriber};
 
-    use super::*;
-
+    /// What was logged.
     #[derive(Clone, Default)]
-    struct Captured(Arc<Mutex<Vec<u8>>>);
+    pub(crate) struct Captured(Arc<Mutex<Vec<u8>>>);
 
     impl io::Write for Captured {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -129,15 +129,30 @@ mod tests {
     }
 
     impl Captured {
-        fn text(&self) -> String {
+        pub(crate) fn text(&self) -> String {
             String::from_utf8(self.0.lock().clone()).unwrap()
         }
     }
+
+    /// For as long as it is kept, the subscriber of one test hears what another test, on a thread without one, logged first:
+    /// where there is only one, that switches a line off for all.
+    pub(crate) fn heard_beside_others() -> Dispatch {
+        Dispatch::new(NoSubscriber::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        testing::{Captured, heard_beside_others},
+        *,
+    };
 
     fn logged(format: LogFormat, body: impl FnOnce(&LevelHandle)) -> String {
         let captured = Captured::default();
         let writer = captured.clone();
         let (subscriber, handle) = subscriber(format, move || writer.clone());
+        let _heard = heard_beside_others();
         tracing::subscriber::with_default(subscriber, || body(&handle));
         captured.text()
     }

@@ -236,6 +236,7 @@ async fn at_rest_there_is_not_one_request_and_a_fight_is_spaced_out() -> Result<
     scene.is_quiet("at rest").await?;
 
     // What others write into the status, or beside the spec, wakes nobody.
+    let mark = scene.mark()?;
     let status = json!({ "injector": "theirs" });
     scene
         .admin()
@@ -243,7 +244,9 @@ async fn at_rest_there_is_not_one_request_and_a_fight_is_spaced_out() -> Result<
         .await?;
     let note = json!({ "metadata": { "annotations": { "note": "theirs" } } });
     scene.admin().merge(CONFIG, "default", &note).await?;
-    scene.is_quiet("after a change of the status").await?;
+    scene
+        .stays_quiet(&mark, "after a change of the status")
+        .await?;
 
     // A change that changes no object costs the status of the new generation, and nothing else.
     let before = scene.requests()?.len();

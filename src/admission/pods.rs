@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_would_not_apply_is_ours_to_answer_for() {
+    fn a_patch_that_cannot_be_written_is_ours_to_answer_for() {
         let fault = Outcome::Fault {
-            message: "no /spec/containers/0".into(),
+            message: "key must be a string".into(),
             warnings: Vec::new(),
         };
         assert_eq!(
             verdict(fault),
-            Err(Undecided::Fault("no /spec/containers/0".into()))
+            Err(Undecided::Fault("key must be a string".into()))
         );
     }
 }

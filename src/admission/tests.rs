@@ -45,7 +45,7 @@ impl Obedient {
             "panic" => panic!("as told"),
             "hang" => std::future::pending().await,
             "unavailable" => Err(Undecided::Unavailable("nodes are not listed yet".into())),
-            "fault" => Err(Undecided::Fault("the patch does not fit".into())),
+            "fault" => Err(Undecided::Fault("the patch cannot be written".into())),
             _ => Ok(Decision::allow()),
         }
     }

@@ -1,7 +1,7 @@
 //! The JSON patch (RFC 6902) that an injection amounts to.
 //!
-//! A patch only ever adds: a member to a map, an element to the end of a list, or a map or list where there is none. One
-//! that does not apply makes the API server refuse the pod even where a failed call would not. So parts are named by
+//! A patch sets members of maps, adds elements to the end of lists, and makes a map or list where there is none. One that
+//! does not apply makes the API server refuse the pod even where a failed call would not. So parts are named by
 //! [`Part`], not by paths that somebody puts together, and in debug builds each patch is applied before it leaves.
 
 use serde::Serialize;
@@ -122,10 +122,13 @@ impl Patch {
 
     /// The text of the patch, which is for `pod`.
     pub(super) fn text(self, pod: &PodReview<'_>) -> Result<Vec<u8>, serde_json::Error> {
+        if let Some(error) = self.unwritten {
+            return Err(error);
+        }
         let mut text = self.text;
         text.push(b']');
         debug_assert!(applies(&text, pod), "a patch applies to its pod");
-        self.unwritten.map_or(Ok(text), Err)
+        Ok(text)
     }
 }
 

@@ -113,14 +113,8 @@ fn object_at(text: &str, from: usize) -> Result<(&RawValue, usize), Error> {
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
     match values.next() {
         Some(Ok(value)) => {
-            if let Some(at) = beyond(value.get(), DEEPEST) {
-                let reason = format!("nested deeper than {DEEPEST} levels");
+            if let Some((at, reason)) = excess(value.get()) {
                 return Err(Error::at(text, start + at, reason));
-            }
-            // Numbers that nobody can hold are met only when they are read.
-            if let Err(error) = serde_json::from_str::<Value>(value.get()) {
-                let at = start + offset(value.get(), &error);
-                return Err(Error::at(text, at, reason(&error)));
             }
             Ok((value, start + values.byte_offset()))
         }
@@ -133,24 +127,46 @@ fn object_at(text: &str, from: usize) -> Result<(&RawValue, usize), Error> {
     }
 }
 
-/// Where JSON is nested deeper than so many levels.
-fn beyond(json: &str, levels: usize) -> Option<usize> {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for (at, byte) in json.bytes().enumerate() {
-        if in_string {
-            in_string = escaped || byte != b'"';
-            escaped = !escaped && byte == b'\\';
-            continue;
-        }
+/// Where JSON is nested deeper than anybody reads, or has a number that nobody can hold: the place in bytes, and what is
+/// wrong there.
+fn excess(json: &str) -> Option<(usize, String)> {
+    let bytes = json.as_bytes();
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(byte) = bytes.get(at) {
         match byte {
-            b'"' => in_string = true,
-            b'{' | b'[' if depth == levels => return Some(at),
+            b'"' => at = string_end(bytes, at),
+            b'{' | b'[' if depth == DEEPEST => {
+                return Some((at, format!("nested deeper than {DEEPEST} levels")));
+            }
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.saturating_sub(1),
+            b'-' | b'0'..=b'9' => {
+                let is_part = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+                let number = json.get(at..)?.split(|c| !is_part(c)).next()?;
+                if number.parse().is_ok_and(f64::is_infinite) {
+                    return Some((at, "number out of range".to_owned()));
+                }
+                at += number.len();
+                continue;
+            }
             _ => {}
         }
+        at += 1;
     }
     None
+}
+
+/// The place of the quote that closes the string which begins at `from`; the end where there is none.
+fn string_end(bytes: &[u8], from: usize) -> usize {
+    let mut at = from + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => break,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    at
 }
 
 /// What an error says, without the place, which it only knows relative to where parsing began.
@@ -267,7 +283,10 @@ mod tests {
             ("{", "line 1, column 1: EOF while parsing an object"),
             ("{\"a\": 1,}", "line 1, column 9: key must be a string"),
             ("{\n  \"ä\": x}", "line 2, column 8: expected value"),
-            ("{\"a\": [1e999]}", "line 1, column 12: number out of range"),
+            (
+                "{\"a\": [1e308, -1e999]}",
+                "line 1, column 15: number out of range",
+            ),
             ("{} {}", "line 1, column 4: nothing may follow the object"),
             ("{}, ", "line 1, column 3: nothing may follow the object"),
         ] {

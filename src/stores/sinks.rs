@@ -23,7 +23,8 @@ use crate::api::{
 use crate::inject::{CONFIG_KEY, Loaded, Switches};
 use crate::policy::{Cluster, NicIds, ParsedPolicy, ReportedState};
 
-/// Each node state begins without a status. One that has none when it is as old as that is set aside.
+/// Each node state begins without a status, and its daemon may take that long. One that is seen without a status when it is
+/// older is set aside: its node counts as one that has reported nothing.
 const FIRST_REPORT_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// The cluster as the policy rules see it, behind the one lock that its sinks and reviews share.

@@ -333,7 +333,7 @@ impl Model {
                 },
                 Outcome::Unknown(keys) => anyhow::bail!("the model does not know {keys:?}"),
                 Outcome::Fault { message, .. } => {
-                    anyhow::bail!("the patch does not fit: {message}")
+                    anyhow::bail!("{message}")
                 }
             },
         )

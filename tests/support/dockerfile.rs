@@ -1,6 +1,6 @@
 //! What the Dockerfile makes of the image.
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
 use super::manifests::root;
 
@@ -28,10 +28,14 @@ impl FinalStage {
                 }
                 ["COPY", from, to] => stage.copies.push((from.to_string(), to.to_string())),
                 ["ENV", variables @ ..] => {
-                    let variables = variables.iter().filter_map(|text| text.split_once('='));
-                    stage
-                        .environment
-                        .extend(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+                    for text in variables {
+                        let (name, value) = text.split_once('=').context("ENV is name=value")?;
+                        ensure!(
+                            !value.contains('"'),
+                            "ENV with quotes is not understood: {line}"
+                        );
+                        stage.environment.push((name.to_owned(), value.to_owned()));
+                    }
                 }
                 ["USER", user] => stage.user = user.to_string(),
                 ["ENTRYPOINT", argument] => {

@@ -298,6 +298,12 @@ impl Operator {
         tail(&self.log, lines)
     }
 
+    /// How many lines of its log have that text.
+    pub(crate) fn said(&self, text: &str) -> Result<usize> {
+        let log = std::fs::read_to_string(&self.log)?;
+        Ok(log.lines().filter(|line| line.contains(text)).count())
+    }
+
     /// Its process id.
     #[allow(dead_code, reason = "the demo does not ask for it")]
     pub(crate) fn process_id(&self) -> Result<u32> {

@@ -287,40 +287,50 @@ impl Scene {
         Ok(calls)
     }
 
+    /// How far it has come in asking.
+    pub(crate) fn mark(&self) -> Result<Mark> {
+        Ok(Mark {
+            requests: self.requests()?.len(),
+            listed_anew: self.operator.said("the version is too old, listing anew")?,
+        })
+    }
+
     /// Fails unless it comes to rest, and then there is not one request for a while but for watches, Leases and Events;
     /// refused ones and those about unknown kinds count.
     pub(crate) async fn is_quiet(&self, why: &str) -> Result<()> {
-        let mut excused = false;
-        loop {
-            let before = self.comes_to_rest(why).await?;
-            tokio::time::sleep(Duration::from_secs(4)).await;
-            let since = self.requests()?.split_off(before);
-            if since.is_empty() {
-                return Ok(());
-            }
-            // When its own cache is up, a young API server ends watches from before as too old, once.
-            let listed_anew = since.iter().all(|call| call.verb == "list");
-            ensure!(listed_anew && !excused, "{why} it asked {since:?}");
-            excused = true;
-        }
+        let mark = self.comes_to_rest(why).await?;
+        self.stays_quiet(&mark, why).await
     }
 
-    /// Waits out what follows the condition, such as Events and pairs. Returns the number of requests until then.
-    async fn comes_to_rest(&self, why: &str) -> Result<usize> {
+    /// Fails unless there is no such request for a while, and was none since the mark.
+    pub(crate) async fn stays_quiet(&self, mark: &Mark, why: &str) -> Result<()> {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let mut since = self.requests()?.split_off(mark.requests);
+        // When its own cache is up, a young API server ends watches from before as too old.
+        for _ in mark.listed_anew..self.mark()?.listed_anew {
+            let listed = since.iter().position(|call| call.verb == "list");
+            listed.map(|listed| since.remove(listed));
+        }
+        ensure!(since.is_empty(), "{why} it asked {since:?}");
+        Ok(())
+    }
+
+    /// Waits out what follows the condition, such as Events and pairs.
+    async fn comes_to_rest(&self, why: &str) -> Result<Mark> {
         let start = Instant::now();
-        let mut before = self.requests()?.len();
+        let mut before = self.mark()?;
         loop {
             tokio::time::sleep(Duration::from_secs(2)).await;
-            let now = self.requests()?;
-            if now.len() == before {
-                return Ok(before);
+            let now = self.mark()?;
+            if now.requests == before.requests {
+                return Ok(now);
             }
-            let since = &now[before..];
+            let since = self.requests()?.split_off(before.requests);
             ensure!(
                 start.elapsed() < PATIENCE,
                 "{why} it does not come to rest, lately it asked {since:?}"
             );
-            before = now.len();
+            before = now;
         }
     }
 
@@ -341,6 +351,15 @@ impl Drop for Scene {
             println!("{error}");
         }
     }
+}
+
+/// How far the operator has come in asking.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    /// How many requests there were, but for watches, Leases and Events.
+    requests: usize,
+    /// How often a store had to begin anew.
+    listed_anew: usize,
 }
 
 /// A configuration with both webhooks on.

@@ -189,7 +189,7 @@ async fn so_is_a_fault_that_a_handler_owns_up_to() {
     );
     assert_eq!(response["status"]["code"], 500);
     let message = response["status"]["message"].as_str().unwrap();
-    assert!(message.contains("the patch does not fit"), "{message}");
+    assert!(message.contains("the patch cannot be written"), "{message}");
     let text = strict.metrics.encode().unwrap();
     let counted = r#"sriov_operator_admission_faults_total{webhook="/mutate",fault="handler"} 1"#;
     assert!(text.contains(counted), "{text}");

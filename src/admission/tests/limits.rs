@@ -1,8 +1,7 @@
 //! Size, time, memory, overload and shutdown.
 
-use parking_lot::Mutex;
-
 use super::*;
+use crate::telemetry::testing::{Captured, heard_beside_others};
 
 #[tokio::test]
 async fn a_review_above_the_limit_is_denied_with_size_and_limit() {
@@ -130,26 +129,13 @@ async fn shutdown_sends_callers_elsewhere() {
 
 #[tokio::test]
 async fn the_log_is_not_filled_with_what_stands_where_a_name_belongs() {
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    let log = Log::default();
+    let log = Captured::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
+    let _heard = heard_beside_others();
     let _logging = tracing::subscriber::set_default(subscriber);
     let endless = "n".repeat(100_000);
     let webhooks = usual();
@@ -162,7 +148,7 @@ async fn the_log_is_not_filled_with_what_stands_where_a_name_belongs() {
     let mut undecodable = about("x");
     undecodable["request"]["operation"] = json!(endless);
     webhooks.ask("/mutate", &undecodable).await.response();
-    let log = String::from_utf8(log.0.lock().clone()).unwrap();
+    let log = log.text();
     assert_eq!(log.matches("denied").count(), 2, "{log}");
     assert!(log.contains("nnn...") && log.len() < 5000, "{}", log.len());
 }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::commands::file::{self, Limit};
 
-/// Bytes that aliases may make of a text.
-const MOST_REPEATED: usize = 1 << 30;
+/// Bytes that aliases may add to a text.
+const MOST_REPEATED: usize = 256 << 20;
 
-/// Levels of a document, each of which takes some of the stack.
+/// Levels of a YAML document, each of which takes some of the stack.
 const DEEPEST: usize = 64;
 
 /// An object and where it stands.
@@ -46,27 +46,19 @@ fn values(text: &str) -> Result<Vec<Value>> {
             return Ok(values);
         }
     }
-    // Each event that an alias repeats has no more bytes than the text.
-    let repeats = MOST_REPEATED / text.len().max(1);
+    // A dump may be of any size, but not of a depth that takes the stack, and aliases may not make much of little.
     let options = serde_saphyr::options! {
-        // A dump may be of any size, but not of a depth that takes the stack.
         budget: serde_saphyr::budget! {
             max_depth: DEEPEST,
             flow_nesting_limit: DEEPEST,
+            max_total_scalar_bytes: text.len() + MOST_REPEATED,
             max_reader_input_bytes: None,
-            simple_key_max_lookahead: text.len(),
             max_events: usize::MAX,
             max_nodes: usize::MAX,
             max_documents: usize::MAX,
-            max_total_scalar_bytes: usize::MAX,
-            max_recorded_anchor_events: usize::MAX,
-            max_recorded_anchor_bytes: usize::MAX,
-            max_anchors: usize::MAX,
-            max_aliases: usize::MAX,
             max_merge_keys: usize::MAX,
             enforce_alias_anchor_ratio: false,
         },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: repeats },
     };
     Ok(serde_saphyr::from_multiple_with_options(text, options)?)
 }
@@ -155,9 +147,13 @@ mod tests {
             let (text, aliases) = ("x".repeat(size), "- *a\n".repeat(aliases));
             values(&format!("kind: List\na: &a {text}\nitems:\n{aliases}"))
         };
-        assert!(of(100, 10_000).is_ok());
+        assert!(of(100, 40_000).is_ok());
         assert!(of(1_000_000, 100).is_ok());
-        assert!(of(1_000_000, 10_000).is_err());
+        assert!(of(1_000_000, 1_000).is_err());
+        let policy = |n: usize| format!("- {{kind: A, name: p{n}, selector: *a}}\n");
+        let policies: String = (0..4_000).map(policy).collect();
+        let selectors = format!("kind: List\na: &a {{x: y, z: w}}\nitems:\n{policies}");
+        assert!(values(&selectors).is_ok());
         let doubled = (1..40).map(|n| format!("a{n}: &a{n} [*a{0}, *a{0}]\n", n - 1));
         let doubled: String = doubled.collect();
         assert!(values(&format!("kind: List\na0: &a0 [x, x]\n{doubled}")).is_err());
