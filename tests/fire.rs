@@ -232,7 +232,7 @@ async fn strangers_at_the_port_keep_nobody_out() -> Result<()> {
     injects(&scene, "fast").await?;
     let address = scene.operator.webhook();
     let open = scene.operator.open_files()?;
-    let load = Load::start(scene.admin(), 20);
+    let load = Load::start(scene.admin(), 20).await?;
 
     // Ten thousand, most of which say nothing, and some what is not TLS, or only the beginning of it.
     let mut silent = Vec::new();

@@ -64,7 +64,7 @@ async fn somebody_writes(scene: &Scene) -> Result<()> {
 #[tokio::test]
 async fn a_leader_that_is_stopped_is_replaced_at_once_and_no_call_is_lost() -> Result<()> {
     let (mut scene, second) = two_replicas().await?;
-    let load = Load::start(scene.admin(), 100);
+    let load = Load::start(scene.admin(), 100).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let probe = scene.operator.health();
     let asked = Instant::now();
@@ -91,7 +91,7 @@ async fn a_leader_that_is_stopped_is_replaced_at_once_and_no_call_is_lost() -> R
 #[tokio::test]
 async fn a_leader_that_is_killed_is_replaced_when_its_lease_ends() -> Result<()> {
     let (mut scene, mut second) = two_replicas().await?;
-    let load = Load::start(scene.admin(), 50);
+    let load = Load::start(scene.admin(), 50).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     scene.operator.kill();
     let limit = LEASE_DURATION + RETRY_PERIOD + SLACK;
@@ -126,7 +126,7 @@ async fn losing_the_lease_ends_writing_and_nothing_else() -> Result<()> {
     scene.configure(&both_webhooks()).await?;
     scene.operator.start()?;
     scene.is_ready().await?;
-    let load = Load::start(scene.admin(), 20);
+    let load = Load::start(scene.admin(), 20).await?;
     let identity = holder(&scene).await?;
     let stranger = json!({ "spec": {
         "holderIdentity": "somebody-else",

@@ -116,7 +116,7 @@ async fn not_one_call_fails_while_cas_follow_one_another_and_tokens_are_replaced
     let first = certificates(&live_bundle(scene.admin(), kind, name).await?)?;
     ensure!(first.len() == 1, "there are {} CAs", first.len());
 
-    let load = Load::start(scene.admin(), 100);
+    let load = Load::start(scene.admin(), 100).await?;
     let start = Instant::now();
     let lasts = Duration::from_secs(pace.lasts);
     let mut seen = first;
@@ -252,7 +252,7 @@ async fn a_kill_in_any_phase_is_resumed_and_makes_no_second_rotation() -> Result
     })
     .await?;
     scene.is_ready().await?;
-    let load = Load::start(scene.admin(), 20);
+    let load = Load::start(scene.admin(), 20).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     load.stop().await.is_spotless(5)?;
     scene.was_allowed_everything()
@@ -281,7 +281,7 @@ async fn what_expired_while_nobody_ran_is_made_anew_at_once() -> Result<()> {
     scene.is_ready().await?;
     let now = authority(&scene).await?["ca.crt"].clone();
     ensure!(now != first, "the expired CA is still in force");
-    let load = Load::start(scene.admin(), 20);
+    let load = Load::start(scene.admin(), 20).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     load.stop().await.is_spotless(10)?;
     scene.was_allowed_everything()

@@ -14,10 +14,14 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::kinds::POLICY;
 use super::user::User;
+use super::wait::eventually;
 use super::world;
 
 /// How many may be under way. A machine that does not keep up makes fewer calls, not more at a time.
 const AT_A_TIME: usize = 24;
+
+/// How long the way to the webhooks may take to open.
+const LED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A running load; it ends when dropped.
 pub(crate) struct Load {
@@ -42,12 +46,18 @@ pub(crate) struct Tally {
 }
 
 impl Load {
-    /// Starts `rate` calls a second.
-    pub(crate) fn start(admin: &User, rate: u32) -> Self {
+    /// Starts `rate` calls a second, once there are answers: after a start, or a new registration, the API server and the
+    /// Service take a moment to lead to whoever gives them.
+    pub(crate) async fn start(admin: &User, rate: u32) -> Result<Self> {
+        eventually(LED_WITHIN, "the webhooks to be asked", async || {
+            call(admin, 1).await?;
+            call(admin, 2).await
+        })
+        .await?;
         let shared = Arc::new(Shared::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(run(admin.clone(), rate, Arc::clone(&shared)));
-        Self { shared, tasks }
+        Ok(Self { shared, tasks })
     }
 
     /// How many calls failed so far.
