@@ -36,6 +36,16 @@ struct Shared {
     failed: Mutex<Vec<String>>,
 }
 
+/// Waits until the webhooks are asked, and answer: after a start, or a new registration, the API server and the Service take
+/// a moment to lead there.
+pub(crate) async fn is_answered(admin: &User) -> Result<()> {
+    eventually(LED_WITHIN, "the webhooks to be asked", async || {
+        call(admin, 1).await?;
+        call(admin, 2).await
+    })
+    .await
+}
+
 /// What came of it.
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -46,14 +56,9 @@ pub(crate) struct Tally {
 }
 
 impl Load {
-    /// Starts `rate` calls a second, once there are answers: after a start, or a new registration, the API server and the
-    /// Service take a moment to lead to whoever gives them.
+    /// Starts `rate` calls a second, once there are answers.
     pub(crate) async fn start(admin: &User, rate: u32) -> Result<Self> {
-        eventually(LED_WITHIN, "the webhooks to be asked", async || {
-            call(admin, 1).await?;
-            call(admin, 2).await
-        })
-        .await?;
+        is_answered(admin).await?;
         let shared = Arc::new(Shared::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(run(admin.clone(), rate, Arc::clone(&shared)));

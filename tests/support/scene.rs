@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::audit::Call;
 use super::cluster::Cluster;
 use super::kinds::{CONFIG, DAEMON_SET, Kind, MUTATING, NEW_EVENT, VALIDATING, text};
+use super::load::is_answered;
 use super::operator::Operator;
 use super::proxy::{PROBED_OFTEN, PROBED_RARELY, Pod, ServiceProxy};
 use super::user::User;
@@ -90,12 +91,13 @@ impl Scene {
         Ok(scene)
     }
 
-    /// The operator runs, and both webhooks are registered.
+    /// The operator runs, and both webhooks are registered and asked.
     pub(crate) async fn registered() -> Result<Self> {
         let mut scene = Self::installed().await?;
         scene.configure(&both_webhooks()).await?;
         scene.operator.start()?;
         scene.is_ready().await?;
+        is_answered(scene.admin()).await?;
         Ok(scene)
     }
 
