@@ -3,6 +3,8 @@
 
 use serde_json::{Value, value::RawValue};
 
+use crate::scan::Scanner;
+
 /// How deep the JSON of a field may be nested. CNI plugins need a handful of levels; each costs a longer indentation of
 /// every line within.
 const DEEPEST: usize = 64;
@@ -134,19 +136,17 @@ fn excess(json: &str) -> Option<(usize, String)> {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b'"' => at = string_end(bytes, at),
             b'{' | b'[' if depth == DEEPEST => {
                 return Some((at, format!("nested deeper than {DEEPEST} levels")));
             }
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.saturating_sub(1),
-            b'-' | b'0'..=b'9' => {
-                let is_part = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
-                let number = json.get(at..)?.split(|c| !is_part(c)).next()?;
-                if number.parse().is_ok_and(f64::is_infinite) {
+            b'"' | b'-' | b'0'..=b'9' => {
+                let token = Scanner::new(json.get(at..)?).value()?;
+                if token.parse().is_ok_and(f64::is_infinite) {
                     return Some((at, "number out of range".to_owned()));
                 }
-                at += number.len();
+                at += token.len();
                 continue;
             }
             _ => {}
@@ -154,19 +154,6 @@ fn excess(json: &str) -> Option<(usize, String)> {
         at += 1;
     }
     None
-}
-
-/// The place of the quote that closes the string which begins at `from`; the end where there is none.
-fn string_end(bytes: &[u8], from: usize) -> usize {
-    let mut at = from + 1;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => break,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    at
 }
 
 /// What an error says, without the place, which it only knows relative to where parsing began.
