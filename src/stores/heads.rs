@@ -64,9 +64,10 @@ struct OwnerReference {
 }
 
 impl HeadBody {
-    /// How long ago it was made; nothing where that is not known.
-    pub(super) fn age(&self) -> Option<SignedDuration> {
-        Some(Timestamp::now().duration_since(self.creation_timestamp?))
+    /// Whether it was made longer ago than that.
+    pub(super) fn is_older_than(&self, age: SignedDuration) -> bool {
+        self.creation_timestamp
+            .is_some_and(|made| Timestamp::now().duration_since(made) >= age)
     }
 
     pub(super) fn head(mut self, version: &str, spec: &SriovNetworkNodeStateSpec) -> StateHead {

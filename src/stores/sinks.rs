@@ -2,10 +2,11 @@
 //!
 //! Everything else of an object is dropped while it is decoded, so memory grows with what is used.
 
+mod settings;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::SignedDuration;
 use parking_lot::{Mutex, RwLock};
@@ -17,11 +18,10 @@ use super::listener::{Listener, Touched};
 use super::object::{Key, at_least};
 use super::recent::Recent;
 use super::reflect::Sink;
-use crate::api::{
-    SriovNetworkNodePolicy, SriovNetworkNodeStateSpec, SriovOperatorConfig, SriovOperatorConfigSpec,
-};
-use crate::inject::{CONFIG_KEY, Loaded, Switches};
+use crate::api::{SriovNetworkNodePolicy, SriovNetworkNodeStateSpec};
 use crate::policy::{Cluster, NicIds, ParsedPolicy, ReportedState};
+
+pub(super) use settings::{ConfigSink, SwitchSink};
 
 /// Each node state begins without a status, and its daemon may take that long. One that is seen without a status when it is
 /// older is set aside: its node counts as one that has reported nothing.
@@ -129,13 +129,10 @@ impl Sink for StateSink {
     type Body = StateBody;
 
     fn put(&self, key: &Key, version: &str, body: StateBody) -> Vec<String> {
-        let awaited = || {
-            body.metadata
-                .age()
-                .is_none_or(|age| age < FIRST_REPORT_WITHIN)
-        };
         let complaints = match body.status {
-            None if !awaited() => vec!["it has no status".to_owned()],
+            None if body.metadata.is_older_than(FIRST_REPORT_WITHIN) => {
+                vec!["it has no status".to_owned()]
+            }
             _ => Vec::new(),
         };
         let state = body.status.unwrap_or_default();
@@ -334,118 +331,5 @@ impl Sink for NicIdSink {
 
     fn len(&self) -> usize {
         usize::from(*self.present.borrow())
-    }
-}
-
-/// The runtime switches of the injector.
-pub(super) struct SwitchSink {
-    start_up: Switches,
-    present: AtomicBool,
-    loaded: watch::Sender<Arc<Loaded>>,
-}
-
-impl SwitchSink {
-    /// Without the `ConfigMap`, what was said at start-up holds.
-    pub(super) fn new(start_up: Switches) -> Self {
-        let loaded = Arc::new(Loaded::parse(None, &start_up));
-        Self {
-            start_up,
-            present: AtomicBool::new(false),
-            loaded: watch::Sender::new(loaded),
-        }
-    }
-
-    /// What is in force, and what was set aside.
-    pub(super) fn loaded(&self) -> watch::Receiver<Arc<Loaded>> {
-        self.loaded.subscribe()
-    }
-
-    /// What is in force now.
-    pub(super) fn now(&self) -> Arc<Loaded> {
-        Arc::clone(&self.loaded.borrow())
-    }
-
-    fn set(&self, present: bool, text: Option<&str>) -> Vec<String> {
-        self.present.store(present, Ordering::Relaxed);
-        let loaded = Loaded::parse(text, &self.start_up);
-        let aside = loaded.set_aside.clone();
-        self.loaded.send_if_modified(|was| {
-            let news = **was != loaded;
-            if news {
-                *was = Arc::new(loaded);
-            }
-            news
-        });
-        aside
-    }
-}
-
-impl Sink for SwitchSink {
-    type Body = ConfigMapBody;
-
-    fn put(&self, _: &Key, _: &str, body: ConfigMapBody) -> Vec<String> {
-        let data = body.data.unwrap_or_default();
-        self.set(true, data.get(CONFIG_KEY).map(String::as_str))
-    }
-
-    fn remove(&self, _: &Key) {
-        self.set(false, None);
-    }
-
-    fn retain(&self, seen: &HashSet<Key>, _: &str) {
-        if seen.is_empty() {
-            self.set(false, None);
-        }
-    }
-
-    fn len(&self) -> usize {
-        usize::from(self.present.load(Ordering::Relaxed))
-    }
-}
-
-/// Our own config.
-pub(super) struct ConfigSink(watch::Sender<Option<Arc<SriovOperatorConfigSpec>>>);
-
-impl ConfigSink {
-    pub(super) fn new() -> Self {
-        Self(watch::Sender::new(None))
-    }
-
-    /// Its spec; None while there is no config.
-    pub(super) fn spec(&self) -> watch::Receiver<Option<Arc<SriovOperatorConfigSpec>>> {
-        self.0.subscribe()
-    }
-
-    fn set(&self, spec: Option<SriovOperatorConfigSpec>) {
-        self.0.send_if_modified(|was| {
-            let news = was.as_deref() != spec.as_ref();
-            if news {
-                *was = spec.map(Arc::new);
-            }
-            news
-        });
-    }
-}
-
-impl Sink for ConfigSink {
-    type Body = SriovOperatorConfig;
-
-    fn put(&self, _: &Key, _: &str, body: SriovOperatorConfig) -> Vec<String> {
-        self.set(Some(body.spec));
-        Vec::new()
-    }
-
-    fn remove(&self, _: &Key) {
-        self.set(None);
-    }
-
-    fn retain(&self, seen: &HashSet<Key>, _: &str) {
-        if seen.is_empty() {
-            self.set(None);
-        }
-    }
-
-    fn len(&self) -> usize {
-        usize::from(self.0.borrow().is_some())
     }
 }
