@@ -55,6 +55,12 @@ fn the_user_is_a_number_so_that_a_kubelet_sees_that_it_is_not_root() -> Result<(
         stage.user
     );
     ensure!(stage.entrypoint == "/usr/bin/sriov-operator");
+    Ok(())
+}
+
+#[test]
+fn the_allocator_is_told_to_keep_little() -> Result<()> {
+    let stage = FinalStage::read()?;
     let is_set = |name: &str| stage.environment.iter().any(|(known, _)| known == name);
     ensure!(is_set("MALLOC_ARENA_MAX") && is_set("MALLOC_TRIM_THRESHOLD_"));
     Ok(())

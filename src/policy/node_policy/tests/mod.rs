@@ -12,6 +12,7 @@
 //! ```
 
 mod conflicts;
+mod decoding;
 mod placement;
 mod statics;
 
